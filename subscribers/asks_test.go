@@ -9,62 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-// claimMany claims up to 500 messages of the topic, on the options' terms.
-func claimMany(t *testing.T, c *subscribers.Claimer, o subscribers.ClaimOptions) []subscribers.Delivery {
-	t.Helper()
-	o.Max = cmp.Or(o.Max, 500)
-	ds, err := c.Claim(t.Context(), topic, o)
-	storetest.Must(t, err)
-	return ds
-}
-
-// claimed claims a message as soon as one is ready.
-func claimed(t *testing.T, c *subscribers.Claimer, o subscribers.ClaimOptions) (d subscribers.Delivery) {
-	t.Helper()
-	o.Max = 1
-	storetest.Eventually(t, "there is one to claim", func() bool {
-		ds := claimMany(t, c, o)
-		if len(ds) == 1 {
-			d = ds[0]
-		}
-		return len(ds) == 1
-	})
-	return d
-}
-
-// counter returns a counter of the topic, or of all by the name *.
-func counter(t *testing.T, db *notify.Store, of, what string) (n int) {
-	t.Helper()
-	n, err := db.Client().HGet(t.Context(), db.KeysOf(topic).Topics(), of+":"+what).Int()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// wantDropped checks that so many messages were dropped, none died, and nothing is left of them.
-func wantDropped(t *testing.T, db *notify.Store, n int) {
-	t.Helper()
-	for _, of := range []string{topic, "*"} {
-		if dropped, died := counter(t, db, of, "dropped"), counter(t, db, of, "died"); dropped != n || died != 0 {
-			t.Errorf("of %s %d were dropped, want %d, and %d died", of, dropped, n, died)
-		}
-	}
-	storetest.Empty(t, db)
-}
-
-func asking(id string, m notify.Message) notify.Message {
-	m.Topic, m.ID, m.Body = topic, id, []byte(id)
-	return m
-}
 
 // The lease of a message comes before that of the claim and that of the topic, and the timeout of a try bounds all of them.
 func TestLeaseOfAMessage(t *testing.T) {
@@ -162,13 +111,6 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 		storetest.Should(t, d.Ack(t.Context()))
 	}
 	storetest.Empty(t, db)
-}
-
-func currentReceipt(t *testing.T, db *notify.Store, id string) subscribers.Receipt {
-	t.Helper()
-	score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Leased(), topic+":"+id).Result()
-	storetest.Must(t, err)
-	return subscribers.Receipt(score)
 }
 
 // What is noted of a message in other words stays through all that is noted of its lease.

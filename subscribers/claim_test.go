@@ -14,16 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// claimOne claims one message and fails the test if there is none.
-func claimOne(t *testing.T, c *subscribers.Claimer, lease time.Duration) subscribers.Delivery {
-	t.Helper()
-	ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
-	if err != nil || len(ds) != 1 {
-		t.Fatalf("claimed %d messages, %v", len(ds), err)
-	}
-	return ds[0]
-}
-
 func TestClaimAndAck(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)

@@ -28,17 +28,6 @@ func ofEight(t *testing.T, url, prefix string) *notify.Store {
 	return storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
 }
 
-// across returns topics in as many different shards.
-func across(db *notify.Store, n int) (topics []string) {
-	for i := 0; len(topics) < n; i++ {
-		topic := fmt.Sprint("across.", i)
-		if !slices.ContainsFunc(topics, func(other string) bool { return db.Of(other) == db.Of(topic) }) {
-			topics = append(topics, topic)
-		}
-	}
-	return topics
-}
-
 // A claim whose connection breaks each time is made again after a pause, though its shards can be read.
 func TestClaimAcrossPausesAfterACut(t *testing.T) {
 	t.Parallel()

@@ -23,52 +23,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// topicsOf returns the first n of some topics.
-func topicsOf(n int) (topics []string) {
-	for i := range n {
-		topics = append(topics, fmt.Sprintf("several.%d", i))
-	}
-	return topics
-}
-
-// of returns a message of a topic.
-func of(topic, id string) notify.Message {
-	return notify.Message{Topic: topic, ID: id, Body: []byte(id)}
-}
-
-// dueBefore returns a message of a topic that is due for some time.
-func dueBefore(topic, id string, ago time.Duration) notify.Message {
-	m := of(topic, id)
-	m.Due, m.Restore = time.Now().Add(-ago), &notify.Restore{}
-	return m
-}
-
-// claimAnyLater claims in the background, and returns when the call is known to the claimer.
-func claimAnyLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, topics []string, o subscribers.ClaimOptions) <-chan got {
-	t.Helper()
-	before := p.Stats().Waiting
-	answer := make(chan got, 1)
-	go func() {
-		ds, err := p.ClaimAny(ctx, topics, o)
-		answer <- got{ds, err}
-	}()
-	storetest.Eventually(t, "the caller waits, or has an answer", func() bool { return p.Stats().Waiting > before || len(answer) > 0 })
-	return answer
-}
-
-// waitsIn waits until so many inboxes stand in the waiting list of each of some topics.
-func waitsIn(t testing.TB, db *notify.Store, topics []string, n int64) {
-	t.Helper()
-	storetest.Eventually(t, fmt.Sprintf("%d stand in each waiting list", n), func() bool {
-		for _, topic := range topics {
-			if now, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Waiting(topic)).Result(); err != nil || now != n {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 // At once: topic by topic in the order given, or the oldest of all. Nothing of a topic that is paused.
 func TestClaimAnyAtOnce(t *testing.T) {
 	t.Parallel()

@@ -14,82 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-// runClaimer returns a claimer that runs until stop is called or the test ends, whose connection stands, and which
-// is among the workers, so that it makes no call before it is claimed from.
-func runClaimer(t *testing.T, db *notify.Store) (p *subscribers.Claimer, stop func()) {
-	t.Helper()
-	inspector := storetest.Inspector(t, db)
-	others, err := inspector.Workers(t.Context())
-	storetest.Must(t, err)
-	p = subscriberstest.Claimer(t, db)
-	stop = storetest.Run(t, func(ctx context.Context) error { p.Run(ctx); return nil })
-	storetest.Eventually(t, "the claimer receives itself", func() bool { return p.Ping(t.Context()) == nil })
-	storetest.Eventually(t, "the claimer is among the workers", func() bool {
-		all, err := inspector.Workers(t.Context())
-		return err == nil && len(all) > len(others)
-	})
-	return p, stop
-}
-
-// got is what a claim returned.
-type got struct {
-	ds  []subscribers.Delivery
-	err error
-}
-
-func (g got) ids() string {
-	var ids []string
-	for _, d := range g.ds {
-		ids = append(ids, d.ID)
-	}
-	return strings.Join(ids, " ")
-}
-
-// claimLater claims in the background, and returns when the call is known to the claimer.
-func claimLater(ctx context.Context, t *testing.T, p *subscribers.Claimer, o subscribers.ClaimOptions) <-chan got {
-	t.Helper()
-	before := p.Stats().Waiting
-	answer := make(chan got, 1)
-	go func() {
-		ds, err := p.Claim(ctx, topic, o)
-		answer <- got{ds, err}
-	}()
-	storetest.Eventually(t, "the caller waits, or has an answer", func() bool { return p.Stats().Waiting > before || len(answer) > 0 })
-	return answer
-}
-
-// long is a claim of one message that waits for longer than a test.
-func long() subscribers.ClaimOptions {
-	return subscribers.ClaimOptions{Max: 1, Lease: time.Minute, Wait: record.MaxWait}
-}
-
-// want waits for the answer of a claim, and fails the test if it is not those messages.
-func want(t *testing.T, what string, answer <-chan got, ids string) got {
-	t.Helper()
-	g := storetest.Receive(t, what, answer)
-	if g.err != nil || g.ids() != ids {
-		t.Fatalf("%s: got %q, %v, want %q", what, g.ids(), g.err, ids)
-	}
-	return g
-}
-
-// waits waits until so many inboxes stand in the topic's waiting list.
-func waits(t testing.TB, db *notify.Store, n int64) {
-	t.Helper()
-	storetest.Eventually(t, fmt.Sprintf("%d stand in the waiting list", n), func() bool {
-		now, err := db.Client().ZCard(t.Context(), db.KeysOf(topic).Waiting(topic)).Result()
-		return err == nil && now == n
-	})
-}
 
 // hold has Redis hold back all scripts of a store of holdable until let is called, and beats as well. They run
 // alone on their server, but for beating.
@@ -111,59 +41,6 @@ func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 		})
 	}
 	return held, func() { t.Helper(); do("CLIENT", "UNPAUSE") }
-}
-
-// alone returns a store on a server that the test has for itself.
-func alone(t *testing.T) *notify.Store {
-	t.Helper()
-	return storetest.At(t, storetest.Lend(t), "test-"+notify.NewID())
-}
-
-// holdable returns a store for hold, on a server that the test has for itself: what is held back is waited for.
-func holdable(t *testing.T) *notify.Store {
-	t.Helper()
-	return storetest.Unhurried(alone(t))
-}
-
-// beating has beats that name nothing received on a store until the test ends.
-// There is no carrier in most of these tests, so that no beat repeats a ring
-// that got lost; and where none is received connections are made anew, which has
-// those who wait look for themselves. The beats name no epoch, since one of another
-// carrier would have every worker call.
-func beating(t *testing.T, db *notify.Store) *notify.Store {
-	t.Helper()
-	storetest.Beat(t, db)
-	return db
-}
-
-// quiet is beating where nothing of topics and of topic is handed over: without a carrier, what is not confirmed
-// in time would be lost for good.
-func quiet(t *testing.T, db *notify.Store, topics ...string) *notify.Store {
-	t.Helper()
-	storetest.RingAlone(t, db, append(topics, topic)...)
-	return beating(t, db)
-}
-
-// lapsing is beating with a carrier that does not beat. lapsed counts the hand-overs that
-// were not confirmed in time, since the machine stood still: each may come again.
-func lapsing(t *testing.T, db *notify.Store) (lapsed *atomic.Int64) {
-	t.Helper()
-	lapsed = new(atomic.Int64)
-	tokens := make(map[store.Shard]string)
-	storetest.BeatWith(t, db, func(script.Keys) string { return "0 1" }, func(ctx context.Context) {
-		shards, _ := db.Shards(ctx) // what fails is done the next time
-		for _, shard := range shards {
-			carried, err := shard.Carry(ctx, store.Carry{Token: tokens[shard], Batch: 100, KeepCount: 1000, KeepAge: time.Hour, Ready: "0"})
-			lapsed.Add(carried.Lapsed)
-			if deposed := (*store.DeposedError)(nil); !errors.As(err, &deposed) {
-				continue
-			}
-			if elected, err := shard.Elect(ctx, "mute", store.MaxCarrierLease, 0); err == nil {
-				tokens[shard] = elected.Token
-			}
-		}
-	})
-	return lapsed
 }
 
 func TestWaiterWaitsForAMessage(t *testing.T) {
@@ -767,57 +644,6 @@ func TestThousandWaiters(t *testing.T) {
 	storetest.Eventually(t, "no lease was lost but that of a hand-over that lapsed", func() bool { return lost.Load() <= lapsed.Load() })
 	stop()
 	storetest.Empty(t, db)
-}
-
-// handouts counts how often each message was handed out, and how often it was another's when it was acknowledged.
-type handouts struct {
-	mu   sync.Mutex
-	all  map[string]int
-	lost int64
-}
-
-func (h *handouts) note(id string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all == nil {
-		h.all = make(map[string]int)
-	}
-	h.all[id]++
-}
-
-// acked notes how acknowledging a message went.
-func (h *handouts) acked(t *testing.T, err error) {
-	t.Helper()
-	switch {
-	case errors.Is(err, notify.ErrLeaseLost):
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.lost++
-	case err != nil:
-		t.Error(err)
-	}
-}
-
-func (h *handouts) size() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.all)
-}
-
-// once checks that each message was handed out once, but for those whose hand-over lapsed.
-func (h *handouts) once(t *testing.T, lapsed *atomic.Int64) {
-	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var again []string
-	for id, n := range h.all {
-		for range n - 1 {
-			again = append(again, id)
-		}
-	}
-	if n := lapsed.Load(); int64(len(again)) > n || h.lost > n {
-		t.Errorf("handed out again %v, and %d were lost, while %d hand-overs lapsed", again, h.lost, n)
-	}
 }
 
 // takeSome makes one random claim, acknowledges what it brings and takes note of it.

@@ -1,7 +1,6 @@
 package subscribers_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,31 +27,6 @@ func die(t *testing.T, db *notify.Store, topic string, ids ...string) {
 		}
 		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "of "+id)))
 	}
-}
-
-// died returns what the deaths that were received tell of: topic, id and reason.
-func (h *received) died(t *testing.T) (all []string) {
-	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, b := range h.all {
-		var death struct {
-			Topic, ID, Reason string
-			Attempts          int
-			DiedAt            time.Time `json:"died_at"`
-		}
-		if err := json.Unmarshal(b.Body, &death); err != nil || b.ContentType != "application/json" {
-			t.Errorf("%s, %s: %v", b.ContentType, b.Body, err)
-		}
-		if age := time.Since(death.DiedAt); age < -time.Hour || age > time.Hour {
-			t.Errorf("it died %v ago", age)
-		}
-		if b.Topic != "$dead."+death.Topic {
-			t.Errorf("the death of %s is told in %s", death.Topic, b.Topic)
-		}
-		all = append(all, fmt.Sprintf("%s:%s %d %s", death.Topic, death.ID, death.Attempts, death.Reason))
-	}
-	return all
 }
 
 func wantDeaths(t *testing.T, h *received, want ...string) {

@@ -3,7 +3,6 @@ package subscribers_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,19 +21,6 @@ func carryFew(t *testing.T, store *notify.Store) (stop func()) {
 	c, err := carrier.New(store, carrier.Options{KeepCount: 100})
 	storetest.Must(t, err)
 	return storetest.Run(t, c.Run)
-}
-
-// sentAll waits until nothing waits to be sent.
-func sentAll(t testing.TB, store *notify.Store) {
-	t.Helper()
-	storetest.Eventually(t, "all are sent", func() bool {
-		for _, keys := range store.KeysOfAll() {
-			if n, err := store.Client().ZCard(t.Context(), keys.Broadcasts()).Result(); err != nil || n > 0 {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // wantGap waits for the one gap that a listener gets, and checks that what it
@@ -127,34 +113,6 @@ func TestGapOfAHub(t *testing.T) {
 		t.Errorf("the other one got %v", gaps)
 	}
 }
-
-// An absence is a user who may not connect for a while.
-type absence struct {
-	t           *testing.T
-	store, root *notify.Store
-}
-
-// away returns a store that can be cut off.
-func away(t *testing.T, store *notify.Store, url string) *absence {
-	t.Helper()
-	a := &absence{t: t, root: store, store: storetest.At(t, strings.Replace(url, "redis://", "redis://guest:secret@", 1), store.Keys().Prefix())}
-	a.do("ACL", "SETUSER", "guest", "on", ">secret", "~*", "&*", "+@all")
-	return a
-}
-
-func (a *absence) do(args ...any) {
-	a.t.Helper()
-	if err := a.root.Client().Do(a.t.Context(), args...).Err(); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-func (a *absence) leave() {
-	a.do("ACL", "SETUSER", "guest", "off")
-	a.do("CLIENT", "KILL", "USER", "guest")
-}
-
-func (a *absence) come() { a.do("ACL", "SETUSER", "guest", "on") }
 
 // A listener that was away for less than what is kept misses nothing, whatever it listens to.
 func TestShortAbsenceIsNoGap(t *testing.T) {

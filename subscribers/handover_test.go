@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -23,81 +22,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-// A hand is a subscriber that does only what a test says.
-type hand struct {
-	t     *testing.T
-	shard store.Shard
-	inbox reach.Inbox
-	came  chan store.Event
-}
-
-// newHand returns a hand that waits for the topic and takes hand-overs, with a store of its own: where no carrier beats, a subscription
-// that is made anew would miss one.
-func newHand(t *testing.T, db *notify.Store, id string) *hand {
-	t.Helper()
-	db = storetest.Unhurried(storetest.At(t, storetest.URL(), db.Prefix()))
-	h := &hand{t, db.Of(topic), reach.NewInbox(id, true), make(chan store.Event, 100)}
-	h.subscribe(db)
-	h.claim(0)
-	return h
-}
-
-// subscribe has the hand receive what is sent to its inbox.
-func (h *hand) subscribe(db *notify.Store) {
-	h.t.Helper()
-	up := make(chan bool, 100)
-	storetest.Run(h.t, func(ctx context.Context) error {
-		db.Subscribe(ctx, func(e store.Event) {
-			switch e.Kind {
-			case reach.Subscribed:
-				up <- true
-			case reach.Received:
-				h.came <- e
-			}
-		}, h.shard.InboxChannel(h.inbox))
-		return nil
-	})
-	storetest.Receive(h.t, "the hand is subscribed", up)
-}
-
-// claim claims up to ten messages, after the hand-over that was made at a time; then the hand waits.
-func (h *hand) claim(received int64) store.Claimed {
-	h.t.Helper()
-	got, err := h.shard.Claim(h.t.Context(), store.Claim{Topic: topic, Max: 10, Inbox: h.inbox, Received: received})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return got
-}
-
-// taken returns the hand-over that the hand receives next.
-func (h *hand) taken() store.Handover {
-	h.t.Helper()
-	e := storetest.Receive(h.t, "the hand is handed a message", h.came)
-	got, is := e.Handover()
-	if !is {
-		h.t.Fatalf("got %q, want a hand-over", e.Payload)
-	}
-	return got
-}
-
-// rung checks that the hand is rung next, and handed nothing.
-func (h *hand) rung() {
-	h.t.Helper()
-	if e := storetest.Receive(h.t, "the hand is rung", h.came); e.Payload != topic {
-		h.t.Errorf("got %q, want a ring", e.Payload)
-	}
-}
-
-// carrying runs a carrier.
-func carrying(t *testing.T, db *notify.Store) *carrier.Carrier {
-	t.Helper()
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
-	return c
-}
 
 // byHand returns what carries once each time that it is called, and nobody else carries.
 func byHand(t *testing.T, db *notify.Store) (carries func() store.Carried) {
@@ -117,21 +41,6 @@ func byHand(t *testing.T, db *notify.Store) (carries func() store.Carried) {
 func passed(t *testing.T, db *notify.Store, since time.Time, d time.Duration) {
 	t.Helper()
 	storetest.Eventually(t, fmt.Sprint(d, " passed"), func() bool { return redisNow(t, db) > since.Add(d).UnixMicro() })
-}
-
-// lapsed returns how many hand-overs ended before their subscriber confirmed them, as on a machine that stands still.
-func lapsed(c *carrier.Carrier) (n int64) {
-	for _, state := range c.States() {
-		n += state.Lapsed
-	}
-	return n
-}
-
-// leased returns the score of a message's lease, as text; empty if it has none.
-func leased(t *testing.T, db *notify.Store, id string) string {
-	t.Helper()
-	score, _ := db.Client().Do(t.Context(), "ZSCORE", db.KeysOf(topic).Leased(), record.Member(topic, id)).Text()
-	return score
 }
 
 func handedOver(t *testing.T, db *notify.Store, handler subscribers.Handler, o ...subscribers.HandleOptions) *subscribers.Subscriber {
@@ -946,12 +855,6 @@ func TestHandoverExpires(t *testing.T) {
 	}
 }
 
-// expire ends the time to live of a message: a carrier that is started then learns of it.
-func expire(t *testing.T, db *notify.Store, id string) {
-	t.Helper()
-	storetest.Must(t, db.Client().ZAddXX(t.Context(), db.KeysOf(topic).Expiries(), redis.Z{Score: 1, Member: record.Member(topic, id)}).Err())
-}
-
 // An expired message is not handed over.
 func TestExpiredIsNotHandedOver(t *testing.T) {
 	db := storetest.Open(t)
@@ -1146,12 +1049,4 @@ func TestHandoverIsSpared(t *testing.T) {
 			}
 		})
 	}
-}
-
-// redisNow returns the time in us by Redis's clock.
-func redisNow(t *testing.T, db *notify.Store) int64 {
-	t.Helper()
-	now, err := db.Client().Time(t.Context()).Result()
-	storetest.Must(t, err)
-	return now.UnixMicro()
 }

@@ -22,20 +22,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// nothingHeld waits until a name has nothing in hand, and checks that nothing is left of what it had.
-func nothingHeld(t *testing.T, db *notify.Store, name string) {
-	t.Helper()
-	keys := db.KeysOf(topic)
-	storetest.Eventually(t, "nothing is in hand", func() bool {
-		n, err := db.Client().Exists(t.Context(), keys.Held(name), keys.Tries(name), keys.Owners(name)).Result()
-		return err == nil && n == 0
-	})
-	storetest.Eventually(t, "nothing is handed", func() bool {
-		n, err := db.Client().ZCard(t.Context(), keys.Alarms()).Result()
-		return err == nil && n == 0
-	})
-}
-
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
@@ -290,16 +276,6 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	if b.size() > 0 {
 		t.Errorf("another got %v", b.list())
 	}
-}
-
-func held(t *testing.T, db *notify.Store, name string) (all int64) {
-	t.Helper()
-	for _, keys := range db.KeysOfAll() {
-		n, err := db.Client().ZCard(t.Context(), keys.Held(name)).Result()
-		storetest.Must(t, err)
-		all += n
-	}
-	return all
 }
 
 // leaseOf returns when the first lease of a name ends, in ms.

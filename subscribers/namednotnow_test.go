@@ -17,15 +17,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// listenBy listens with a handler until stop is called or the test ends, and returns when it does.
-func listenBy(t *testing.T, l *subscribers.Listener, handler func(context.Context, *subscribers.Broadcast) error, o subscribers.ListenOptions) (stop func()) {
-	t.Helper()
-	o, started := (&received{}).options(o)
-	stop = storetest.Run(t, func(ctx context.Context) error { return l.Listen(ctx, topic, handler, o) })
-	storetest.Receive(t, "it listens", started)
-	return stop
-}
-
 // The pause is kept to where nothing else would wake it, by hands that are free, and uses up no attempt.
 func TestNamedNotNow(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package subscribers_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-var errBarred = errors.New("the way is barred")
 
 // The pause is kept to where nothing else would wake it, by hands that are free, and uses up no attempt. No carrier runs: nobody's beat is needed.
 func TestNotNow(t *testing.T) {

@@ -78,21 +78,6 @@ func TestOrderBehindWhatIsOverdue(t *testing.T) {
 	}
 }
 
-// becomeOverdue publishes a message, and waits until it is overdue in its
-// scheduled set, and a millisecond more; besides there is one that is due much later.
-func becomeOverdue(t *testing.T, store *notify.Store, id string) {
-	t.Helper()
-	soon, later := body(id), body("later")
-	soon.Delay, later.Delay = time.Millisecond, time.Hour
-	storetest.Publish(t, store, soon, later)
-	storetest.Eventually(t, "it is overdue", func() bool {
-		info, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
-		storetest.Must(t, err)
-		now, err := store.Client().Time(t.Context()).Result()
-		return err == nil && now.Sub(info.Due) > 2*time.Millisecond
-	})
-}
-
 func atOnce(t *testing.T, store *notify.Store, id string) {
 	t.Helper()
 	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, store).RescheduleIn(t.Context(), topic, id, 0)))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -38,24 +37,6 @@ func (s switches) resume() {
 	s.t.Helper()
 	if err := s.inspector.Resume(context.Background(), topic); err != nil {
 		s.t.Error(err)
-	}
-}
-
-// beats waits until the carrier's heart has beaten a few times.
-func beats(t testing.TB, db *notify.Store, n int) {
-	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), storetest.Deadline)
-	defer stop()
-	db.Subscribe(ctx, func(e store.Event) {
-		if e.Kind != reach.Beat {
-			return
-		}
-		if n--; n == 0 {
-			stop()
-		}
-	}, db.Home().BeatChannel())
-	if n > 0 {
-		t.Fatalf("%d beats are missing", n)
 	}
 }
 

@@ -18,20 +18,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// workers returns those that are there, and of each its name, version, kind and topics.
-func workers(t *testing.T, db *notify.Store) (found []notify.Worker, all []string) {
-	t.Helper()
-	found, err := storetest.Inspector(t, db).Workers(t.Context())
-	storetest.Must(t, err)
-	for _, w := range found {
-		if w.ID == "" || w.Host == "" && len(w.Via) == 0 || w.Since.IsZero() || time.Since(w.Since).Abs() > time.Hour {
-			t.Errorf("got %+v", w)
-		}
-		all = append(all, strings.Join([]string{w.Name, w.Version, w.Kind, strings.Join(w.Topics, ",")}, " "))
-	}
-	return found, all
-}
-
 // wantWorkers waits until these are there, and returns them: one whose subscription is made anew is not there for a moment.
 func wantWorkers(t *testing.T, db *notify.Store, want ...string) (found []notify.Worker) {
 	t.Helper()

@@ -27,13 +27,6 @@ func eightShards(t *testing.T) *notify.Store {
 	return db
 }
 
-func shardsAt(t *testing.T, url, prefix string, n int) *notify.Store {
-	t.Helper()
-	db := storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: n})
-	storetest.Found(t, db)
-	return db
-}
-
 // manyTopics are in all of eight shards.
 func manyTopics() (topics []string) {
 	for i := range 24 {

@@ -44,13 +44,6 @@ func handles(t *testing.T, db *notify.Store, got chan string, topic, id string) 
 	wantHandled(t, got, topic+":"+id)
 }
 
-func wantHandled(t *testing.T, got chan string, want string) {
-	t.Helper()
-	if one := storetest.Receive(t, want+" is handled", got); one != want {
-		t.Errorf("%s is handled, want %s", one, want)
-	}
-}
-
 // A topic that gets its handler while the subscriber runs is rung as the others, in each shard: there is no beat.
 func TestHandleWhileItRuns(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package subscribers_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,26 +22,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-// A journal is what a program logged.
-type journal struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.String()
-}
-
-func (j *journal) count(words string) int { return strings.Count(j.String(), words) }
 
 // programs are what a user of the library runs, with no option set.
 var programs = map[string]func(*testing.T, *notify.Store) func(context.Context) error{
@@ -237,11 +216,6 @@ func TestMasterBecomesAReplica(t *testing.T) {
 	storetest.Eventually(t, "it is subscribed again", func() bool {
 		return log.count("cannot subscribe to redis") == log.count("subscribed to redis again")
 	})
-}
-
-func send(t *testing.T, s *redisserver.Server, sig syscall.Signal) {
-	t.Helper()
-	storetest.Must(t, s.Signal(sig))
 }
 
 // Who begins to listen with a wrong password is told by the error.

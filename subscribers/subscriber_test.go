@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -20,25 +19,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-const topic = "orders"
-
-func body(s string) notify.Message { return notify.Message{Topic: topic, ID: s, Body: []byte(s)} }
-
-func numbered(n int) (messages []notify.Message) {
-	for i := range n {
-		messages = append(messages, body(fmt.Sprintf("%04d", i)))
-	}
-	return messages
-}
-
-// carry runs a carrier until stop is called or the test ends.
-func carry(t testing.TB, db *notify.Store) (stop func()) {
-	t.Helper()
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(t, err)
-	return storetest.Run(t, c.Run)
-}
 
 // hear subscribes to a channel as another program does, until the test ends.
 func hear(t testing.TB, db *notify.Store, channel string) *redis.PubSub {
@@ -59,74 +39,6 @@ func shout(ctx context.Context, db *notify.Store, channel, payload string) (int6
 		return db.Client().SPublish(ctx, channel, payload).Result()
 	}
 	return db.Client().Publish(ctx, channel, payload).Result()
-}
-
-// handle runs a subscriber with one handler until stop is called or the test ends.
-func handle(t testing.TB, db *notify.Store, h subscribers.Handler, o ...subscribers.HandleOptions) (stop func()) {
-	t.Helper()
-	return handleAs(t, db, subscribers.SubscriberOptions{}, h, o...)
-}
-
-// handleAs is handle with options of the subscriber.
-func handleAs(t testing.TB, db *notify.Store, as subscribers.SubscriberOptions, h subscribers.Handler, o ...subscribers.HandleOptions) (stop func()) {
-	t.Helper()
-	sub := subscriberstest.Subscriber(t, db, as)
-	storetest.Must(t, sub.Handle(topic, h, o...))
-	return storetest.Run(t, sub.Run)
-}
-
-// succeeds is a handler to which all messages are right, and hears one of broadcasts.
-func succeeds(context.Context, *subscribers.Delivery) error { return nil }
-func hears(context.Context, *subscribers.Broadcast) error   { return nil }
-
-// idsInto returns a handler that tells the ids of its messages, and allInto one that tells all of them.
-func idsInto(to chan<- string) subscribers.Handler {
-	return func(_ context.Context, d *subscribers.Delivery) error {
-		to <- d.ID
-		return nil
-	}
-}
-
-func allInto(to chan<- subscribers.Delivery) subscribers.Handler {
-	return func(_ context.Context, d *subscribers.Delivery) error {
-		to <- *d
-		return nil
-	}
-}
-
-// keep handles messages of the topic for as long as end is open and they are
-// leased. It returns where they are told as they begin.
-func keep(t *testing.T, db *notify.Store, hands int) (began chan subscribers.Delivery, end chan struct{}) {
-	t.Helper()
-	began, end = make(chan subscribers.Delivery, 10), make(chan struct{})
-	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
-		began <- *d
-		select {
-		case <-end:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}, subscribers.HandleOptions{Concurrency: hands})
-	return began, end
-}
-
-// counts returns the counts of the topic, less those that only grow, and those of time.
-func counts(t *testing.T, db *notify.Store) notify.Counts {
-	t.Helper()
-	c, err := storetest.Count(db, topic)
-	storetest.Must(t, err)
-	c.Overdue, c.Lateness, c.Published, c.Acked, c.Died = 0, 0, 0, 0, 0
-	return c
-}
-
-// settled waits until every message of the topic is gone.
-func settled(t *testing.T, db *notify.Store) {
-	t.Helper()
-	storetest.Eventually(t, "all messages are settled", func() bool {
-		c := counts(t, db)
-		return c.Scheduled+c.Ready+c.Leased == 0
-	})
 }
 
 func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
@@ -315,9 +227,6 @@ func TestForeignRecordIsBuried(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 }
-
-// brief is a lease that ends during a test, and lasts longer than a machine stands still.
-const brief = 12 * time.Second
 
 // extendsOf returns what reports whether the lease of a message that is in hand now was extended since.
 func extendsOf(t *testing.T, db *notify.Store, id string) (extended func() bool) {
@@ -686,15 +595,6 @@ func TestAllFaultsOfACall(t *testing.T) {
 		if got := strings.Join(fields, " "); got != test.want || test.err.Error() != strings.Join(sentences, "\n") {
 			t.Errorf("%s: %s: %v; want %s", name, got, test.err, test.want)
 		}
-	}
-}
-
-// wantFault checks that an error is the Fault of a field.
-func wantFault(t *testing.T, err error, field, want string) {
-	t.Helper()
-	var fault *notify.Fault
-	if !errors.As(err, &fault) || fault.Field != field || !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want an ErrInvalid of the field %s about %q", err, field, want)
 	}
 }
 

@@ -20,20 +20,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// called returns a claimer with a name.
-func called(t *testing.T, db *notify.Store, name string) *subscribers.Claimer {
-	t.Helper()
-	return subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: name})
-}
-
-// inspect returns what is known about a message of the topic.
-func inspect(t *testing.T, db *notify.Store, id string) notify.Info {
-	t.Helper()
-	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, id)
-	storetest.Must(t, err)
-	return info
-}
-
 // fail claims a message and rejects it, as due again at once.
 func fail(t *testing.T, c *subscribers.Claimer, reason string) (subscribers.Delivery, subscribers.Outcome) {
 	t.Helper()
