@@ -201,12 +201,19 @@ func TestForeignPause(t *testing.T) {
 func TestPauseDoesNotStopTheCarrier(t *testing.T) {
 	t.Parallel()
 	storetest.Play(t, `
+	publish kept lost
+	claim 2 = kept lost
 	pause
 	publish all mode=broadcast = scheduled
 	publish short ttl=1ms
 	publish soon delay=1ms
+	lapse lost
 	pass 3ms
 	carry = dead:short
-	counts ready=1 dead=1 sent=1 log=1 published=2 died=1 paused=true
+	counts ready=2 leased=1 dead=1 sent=1 log=1 published=4 died=1 paused=true
+	ack kept
+	claim 2 = nothing
+	resume
+	claim 2 = lost:1 soon
 	`)
 }

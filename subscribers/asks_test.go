@@ -69,18 +69,13 @@ func TestExtensionsEndWithTheTry(t *testing.T) {
 		asking("own", notify.Message{Lease: time.Minute}),
 		asking("try", notify.Message{TryTimeout: time.Hour}),
 		asking("both", notify.Message{Lease: time.Minute, TryTimeout: time.Hour}))
-	now := func() time.Time {
-		now, err := db.Client().Time(t.Context()).Result()
-		storetest.Must(t, err)
-		return now
-	}
 	extend := func(d subscribers.Delivery, lease, want time.Duration, end time.Time) { // end of the try, or zero
 		t.Helper()
-		before := now()
+		before := redisNow(t, db)
 		if err := d.Extend(t.Context(), lease); err != nil {
 			t.Fatalf("%s: %v", d.ID, err)
 		}
-		after := now()
+		after := redisNow(t, db)
 		if is := currentReceipt(t, db, d.ID); !is.Until().Equal(d.Until()) {
 			t.Errorf("%s is extended until %v, and leased until %v", d.ID, d.Until(), is.Until())
 		}

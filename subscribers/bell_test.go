@@ -49,24 +49,12 @@ func (a *audience) want(t *testing.T, all, one []string) {
 	}
 }
 
-// mover returns a store whose user is one that may be forbidden something.
-func mover(t *testing.T, store *notify.Store, url string) (*notify.Store, func(rights ...any)) {
-	t.Helper()
-	set := func(rights ...any) {
-		args := append([]any{"ACL", "SETUSER", "mover", "on", ">secret", "~*", "+@all"}, rights...)
-		storetest.Must(t, store.Client().Do(t.Context(), args...).Err())
-	}
-	set("allchannels")
-	return storetest.At(t, strings.Replace(url, "redis://", "redis://mover:secret@", 1), store.Keys().Prefix()), set
-}
-
 // Redis refuses the carrier's bells for a while: what was carried meanwhile is received by every listener, in order.
 func TestBellsAreRefused(t *testing.T) {
 	t.Parallel()
-	server := storetest.Server(t)
-	store := storetest.Unhurried(storetest.At(t, server.URL(), ""))
-	moves, set := mover(t, store, server.URL())
-	carry(t, moves)
+	mover := storetest.NewUser(t)
+	store := mover.Admin
+	carry(t, mover.Store)
 	a, b := gather(t, store, "a"), storetest.Beside(store, "a", "b")
 	broadcast(t, store, "a", "1")
 	broadcast(t, store, b, "2")
@@ -76,7 +64,7 @@ func TestBellsAreRefused(t *testing.T) {
 	for _, keys := range store.KeysOfAll() {
 		rights = append(rights, "&"+keys.Nudge(), "&"+keys.Beat(), "&"+keys.Here("*"))
 	}
-	set(rights...)
+	mover.ACL(t, rights...)
 	broadcast(t, store, "a", "3")
 	broadcast(t, store, b, "4")
 	broadcast(t, store, "a", "5")
@@ -84,7 +72,7 @@ func TestBellsAreRefused(t *testing.T) {
 
 	broadcast(t, store, b, "6")
 	broadcast(t, store, "a", "7")
-	set("allchannels")
+	mover.ACL(t, "allchannels")
 	broadcast(t, store, b, "8") // the bell of which follows others that were lost
 	a.want(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, []string{"1", "3", "5", "7"})
 }
@@ -183,7 +171,7 @@ func TestForgedBells(t *testing.T) {
 			for channel, payload := range map[string]string{
 				keys.Log("px"): payload, keys.Logs(): payload, keys.Beat(): "1 1 store " + payload + " px",
 			} {
-				storetest.Must(t, storetest.ErrOf(shout(t.Context(), store, channel, payload)))
+				storetest.Must(t, storetest.ErrOf(storetest.Tell(t.Context(), store, channel, payload)))
 			}
 		}
 		// A look and a read each time, and the carrier's beats.
@@ -194,8 +182,8 @@ func TestForgedBells(t *testing.T) {
 		wantIDs(t, h, "1", "2", "3")
 		wantSet(t, n, "1", "2", "3")
 		for _, payload := range forged { // one at a time: nothing follows it that would have the hub look again
-			for _, channel := range []string{keys.Log("px"), keys.Logs()} {
-				storetest.Must(t, storetest.ErrOf(shout(t.Context(), store, channel, payload)))
+			for _, channel := range []string{keys.Log("px"), keys.Logs(), keys.Name("n" + strings.Trim(pattern, ">"))} {
+				storetest.Must(t, storetest.ErrOf(storetest.Tell(t.Context(), store, channel, payload)))
 				id := fmt.Sprint("next-", h.size())
 				broadcast(t, store, "px", id)
 				storetest.Eventually(t, fmt.Sprintf("%s is received after %q", id, payload), func() bool {
@@ -222,7 +210,7 @@ func TestOthersCostNothing(t *testing.T) {
 	h, _ := listen(t, l, topic)
 	broadcast(t, store, topic, "1")
 	wantIDs(t, h, "1")
-	beats := hear(t, store, store.KeysOf(topic).Beat())
+	beats := storetest.Subscribe(t, store, store.KeysOf(topic).Beat())
 	beat := func() {
 		storetest.Must(t, storetest.ErrOf(beats.ReceiveMessage(t.Context())))
 	}

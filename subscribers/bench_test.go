@@ -30,10 +30,10 @@ func assemble(t testing.TB, db *notify.Store) <-chan string {
 	return handled
 }
 
-// herd lets 200 subscribers wait for one message, and returns how many claims that causes, but for those of new connections.
-func herd(t testing.TB) (claims int64) {
-	t.Helper()
-	var claimed atomic.Int64
+// One message wakes one subscriber, however many wait: it claims the message, and then waits again.
+func TestOneMessageWakesOneSubscriber(t *testing.T) {
+	t.Parallel()
+	var claimed atomic.Int64 // but for the claims of new connections
 	db := storetest.At(t, storetest.URL(), "test-"+notify.NewID())
 	db.Observe(func(script string, _ time.Duration, _ error) {
 		switch script {
@@ -45,23 +45,13 @@ func herd(t testing.TB) (claims int64) {
 	})
 	carry(t, db)
 	handled := assemble(t, db)
-	waiting := func() {
-		t.Helper()
-		waits(t, db, size)
-		beats(t, db, 2) // whose claims are answered by then
-	}
-	waiting()
+	beats(t, db, 2) // whose claims are answered by then
 	before := claimed.Load()
 	storetest.Publish(t, db, notify.Message{Topic: topic, Body: storetest.Payload, Delay: 50 * time.Millisecond})
 	storetest.Receive(t, "the message is handled", handled)
-	waiting()
-	return claimed.Load() - before
-}
-
-// One message wakes one subscriber, however many wait: it claims the message, and then waits again.
-func TestOneMessageWakesOneSubscriber(t *testing.T) {
-	t.Parallel()
-	if claims := herd(t); claims > 3 {
+	waits(t, db, size)
+	beats(t, db, 2)
+	if claims := claimed.Load() - before; claims > 3 {
 		t.Errorf("one message caused %d claims, want 2, or 3 where a beat came between", claims)
 	}
 }
@@ -110,15 +100,6 @@ func TestOneSubscriberHearsOfAMessage(t *testing.T) {
 			}
 		})
 	}
-}
-
-// BenchmarkHerd counts the claims that one message causes where 200 subscribers wait.
-func BenchmarkHerd(b *testing.B) {
-	var claims int64
-	for b.Loop() {
-		claims += herd(b)
-	}
-	b.ReportMetric(float64(claims)/float64(b.N), "claims")
 }
 
 // listenAll starts listeners, each some on a connection of theirs, and returns when all listen.
@@ -198,33 +179,6 @@ func BenchmarkStream(b *testing.B) {
 	late.Await(b, b.N*total*listeners)
 	late.Report(b, "due-to-handler")
 	b.ReportMetric(float64(b.N*total)/sending.Seconds(), "broadcasts/s")
-}
-
-// BenchmarkReturn measures how long a listener that comes back takes for the 10,000 broadcasts that it missed.
-func BenchmarkReturn(b *testing.B) {
-	const missed = 10_000
-	db := storetest.Open(b)
-	carry(b, db)
-	flood(b, db, []string{topic}, numbers("b", missed)...)
-	sentAll(b, db)
-	for b.Loop() {
-		ctx, stop := context.WithCancel(b.Context())
-		n, last := 0, notify.Position(0)
-		err := newListener(b, db).Listen(ctx, topic, func(_ context.Context, one *subscribers.Broadcast) error {
-			if one.Position <= last {
-				return fmt.Errorf("position %s came behind %s", one.Position, last)
-			}
-			last = one.Position
-			if n++; n == missed {
-				stop()
-			}
-			return nil
-		}, subscribers.ListenOptions{From: subscribers.FromBeginning()})
-		stop()
-		if err != nil || n != missed {
-			b.Fatalf("%d of %d came, %v", n, missed, err)
-		}
-	}
 }
 
 // BenchmarkListening counts the calls of Redis in 10 s without a broadcast, with 100 listeners of 100 topics on 10 connections.

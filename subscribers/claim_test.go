@@ -187,34 +187,21 @@ func TestBadClaims(t *testing.T) {
 	c := subscriberstest.Claimer(t, db)
 	storetest.Publish(t, db, body("a"))
 	d := claimOne(t, c, time.Minute)
+	bad := func(o subscribers.ClaimOptions) func() error {
+		return func() error { return storetest.ErrOf(c.Claim(t.Context(), topic, o)) }
+	}
 	for _, test := range []struct {
 		field, want string
 		call        func() error
 	}{
-		{"topic", "topic", func() error {
-			_, err := c.Claim(t.Context(), "a:b", subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
-			return err
-		}},
-		{"max", "max -1", func() error {
-			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: -1, Lease: time.Minute})
-			return err
-		}},
-		{"max", "max 501", func() error {
-			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 501, Lease: time.Minute})
-			return err
-		}},
-		{"lease", "lease -1s", func() error {
-			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: -time.Second})
-			return err
-		}},
-		{"lease", "lease 1ms", func() error {
-			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Millisecond})
-			return err
-		}},
-		{"min_age", "min age -1s", func() error {
-			_, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute, MinAge: -time.Second})
-			return err
-		}},
+		{"topic", "topic", func() error { return storetest.ErrOf(c.Claim(t.Context(), "a:b")) }},
+		{"max", "max -1", bad(subscribers.ClaimOptions{Max: -1})},
+		{"max", "max 501", bad(subscribers.ClaimOptions{Max: 501})},
+		{"lease", "lease -1s", bad(subscribers.ClaimOptions{Lease: -time.Second})},
+		{"lease", "lease 1ms", bad(subscribers.ClaimOptions{Lease: time.Millisecond})},
+		{"min_age", "min age -1s", bad(subscribers.ClaimOptions{MinAge: -time.Second})},
+		{"wait", "wait -1ns", bad(subscribers.ClaimOptions{Wait: -1})},
+		{"wait", "wait 5m0", bad(subscribers.ClaimOptions{Wait: record.MaxWait + 1})},
 		{"delay", "delay -1s", func() error { _, err := d.Nack(t.Context(), -time.Second, ""); return err }},
 		{"topic", "not of the topic", func() error { _, err := c.AckMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},
 		{"topic", "not of the topic", func() error { _, err := c.ReleaseMany(t.Context(), "other", []subscribers.Delivery{d}); return err }},

@@ -1,14 +1,12 @@
 package subscribers_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,18 +20,12 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// ofEight returns a store of eight shards at a URL, closed when the test ends.
-func ofEight(t *testing.T, url, prefix string) *notify.Store {
-	t.Helper()
-	return storetest.With(t, notify.Config{URL: url, Prefix: prefix, Shards: 8})
-}
-
 // A claim whose connection breaks each time is made again after a pause, though its shards can be read.
 func TestClaimAcrossPausesAfterACut(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
 	proxy := storetest.NewProxy(t, server.Addr())
-	db, far := ofEight(t, server.URL(), "t"), ofEight(t, "redis://"+proxy.Address(), "t")
+	db, far := shardsAt(t, server.URL(), "t", 8), storetest.With(t, notify.Config{URL: "redis://" + proxy.Address(), Prefix: "t", Shards: 8})
 	beating(t, db)
 	topics := across(db, 2)
 	storetest.Publish(t, db, of(topics[0], "a"))
@@ -67,7 +59,7 @@ func TestClaimAcrossPausesAfterACut(t *testing.T) {
 func TestClaimAcrossAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, time.Minute} {
-		db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
+		db := storetest.Sharded(t, 8)
 		beating(t, db)
 		p, _ := runClaimer(t, db)
 		topics := across(db, 3)
@@ -104,7 +96,7 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 // A caller that waits in several shards gets what any of them has; then it leaves all of them.
 func TestClaimAcrossWaits(t *testing.T) {
 	t.Parallel()
-	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
+	db := storetest.Sharded(t, 8)
 	topics := across(db, 8)
 	quiet(t, db, topics...)
 	p, _ := runClaimer(t, db)
@@ -127,72 +119,12 @@ func TestClaimAcrossWaits(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
-// All shards ring at once for one caller, or have something at once: it gets one message, and the others stay for others.
-func TestOneClaimAcrossAtATime(t *testing.T) {
-	t.Parallel()
-	db := ofEight(t, storetest.URL(), "test-"+notify.NewID())
-	topics := across(db, 8)
-	storetest.RingAlone(t, db, topics...)
-	quiet(t, db, topics...)
-	p, _ := runClaimer(t, db)
-	for round := range 20 {
-		var all []notify.Message
-		for _, topic := range topics {
-			all = append(all, of(topic, fmt.Sprint(round)))
-		}
-		var answer <-chan got
-		if round%2 == 0 {
-			answer = claimAnyLater(t.Context(), t, p, topics, long())
-			waitsIn(t, db, topics, 1)
-			storetest.Publish(t, db, all...)
-		} else {
-			storetest.Publish(t, db, all...)
-			answer = claimAnyLater(t.Context(), t, p, topics, long())
-		}
-		ds := want(t, "a message", answer, fmt.Sprint(round)).ds
-		waitsIn(t, db, topics, 0)
-		rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 100})
-		if err != nil || len(rest) != len(topics)-1 {
-			t.Fatalf("then got %d messages, %v", len(rest), err)
-		}
-		for _, d := range append(ds, rest...) {
-			if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
-				t.Errorf("%d: %s messages of %s were claimed and released", round, n, d.Topic)
-			}
-			storetest.Should(t, d.Ack(t.Context()))
-		}
-	}
-}
-
-// A log is what is logged until now.
-type logged struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(line)
-}
-
-func (l *logged) lines(with ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.all.String()) {
-		if !slices.ContainsFunc(with, func(text string) bool { return !strings.Contains(line, text) }) {
-			n++
-		}
-	}
-	return n
-}
-
 // What is in a shard that a user may not use at first fails with an error that names the shard. Claims, handlers and
 // settling of other topics go on, and claims of both kinds of topics are served by the rest, until the shard is back.
 func TestShardIsAway(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	all := storetest.Unhurried(ofEight(t, server.URL(), ""))
+	all := storetest.Unhurried(storetest.With(t, notify.Config{URL: server.URL(), Shards: 8}))
 	topics := across(all, 3)
 	for _, topic := range topics {
 		storetest.Publish(t, all, of(topic, "before"))
@@ -213,8 +145,8 @@ func TestShardIsAway(t *testing.T) {
 		}
 	}
 	set(rights...)
-	db := ofEight(t, strings.Replace(server.URL(), "redis://", "redis://guest:secret@", 1), "")
-	log := &logged{}
+	db := storetest.With(t, notify.Config{URL: strings.Replace(server.URL(), "redis://", "redis://guest:secret@", 1), Shards: 8})
+	log := new(journal)
 	p := subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	storetest.Run(t, p.Run)
 

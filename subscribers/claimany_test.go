@@ -165,20 +165,6 @@ func TestClaimAnyWaits(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
-// warm has Redis load the scripts of a claim of several topics.
-func warm(t *testing.T, db *notify.Store, p *subscribers.Claimer) {
-	t.Helper()
-	topics := []string{"warm.1", "warm.2"}
-	storetest.RingAlone(t, db, topics...)
-	answer := claimAnyLater(t.Context(), t, p, topics, long())
-	waitsIn(t, db, topics, 1)
-	storetest.Publish(t, db, of("warm.1", "m"))
-	if g := want(t, "the message", answer, "m"); g.ds[0].Ack(t.Context()) != nil {
-		t.Error("cannot acknowledge it")
-	}
-	waitsIn(t, db, topics, 0)
-}
-
 // Two topics ring at once, or hand over: one message is taken, and the other one is ready for others at once, without a beat.
 func TestOneCreditForAllTopics(t *testing.T) {
 	t.Parallel()
@@ -218,31 +204,43 @@ func TestOneCreditForAllTopics(t *testing.T) {
 	}
 }
 
-// Topics ring at once for one caller: one message is claimed, and no other claim is made for it that would have to be undone.
+// Topics of one shard or of several ring at once for one caller, or have something at once: one message is claimed, and no other claim is
+// made for it that would have to be undone.
 func TestOneClaimAtATime(t *testing.T) {
 	t.Parallel()
-	topics := topicsOf(8)
-	db := quiet(t, storetest.Open(t), topics...)
-	p, _ := runClaimer(t, db)
-	for round := range 20 {
-		answer := claimAnyLater(t.Context(), t, p, topics, long())
-		waitsIn(t, db, topics, 1)
-		var all []notify.Message
-		for _, topic := range topics {
-			all = append(all, of(topic, fmt.Sprint(round)))
+	for _, shards := range []int{1, 8} {
+		db := storetest.Sharded(t, shards)
+		topics := across(db, shards)
+		for len(topics) < 8 {
+			topics = append(topics, fmt.Sprint("beside.", len(topics)))
 		}
-		storetest.Publish(t, db, all...)
-		ds := storetest.Receive(t, "a message", answer).ds
-		waitsIn(t, db, topics, 0)
-		rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 100})
-		if err != nil || len(ds) != 1 || len(rest) != len(topics)-1 {
-			t.Fatalf("got %d messages, then %d, %v", len(ds), len(rest), err)
-		}
-		for i, d := range append(ds, rest...) {
-			if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
-				t.Errorf("%d: %s messages of %s were claimed and released", i, n, d.Topic)
+		quiet(t, db, topics...)
+		p, _ := runClaimer(t, db)
+		for round := range 20 {
+			var all []notify.Message
+			for _, topic := range topics {
+				all = append(all, of(topic, fmt.Sprint(round)))
 			}
-			storetest.Should(t, d.Ack(t.Context()))
+			if round%2 == 1 {
+				storetest.Publish(t, db, all...)
+			}
+			answer := claimAnyLater(t.Context(), t, p, topics, long())
+			if round%2 == 0 {
+				waitsIn(t, db, topics, 1)
+				storetest.Publish(t, db, all...)
+			}
+			ds := want(t, "a message", answer, fmt.Sprint(round)).ds
+			waitsIn(t, db, topics, 0)
+			rest, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Max: 100})
+			if err != nil || len(rest) != len(topics)-1 {
+				t.Fatalf("then got %d messages, %v", len(rest), err)
+			}
+			for _, d := range append(ds, rest...) {
+				if n, err := db.Client().HGet(t.Context(), db.KeysOf(d.Topic).Topics(), d.Topic+":released").Result(); err == nil {
+					t.Errorf("%d: %s messages of %s were claimed and released", round, n, d.Topic)
+				}
+				storetest.Should(t, d.Ack(t.Context()))
+			}
 		}
 	}
 }
@@ -335,22 +333,20 @@ func TestClaimAnyThroughFaults(t *testing.T) {
 		t.Helper()
 		storetest.Must(t, db.Client().Do(t.Context(), args...).Err())
 	}
-	for i := range 24 {
+	for i := range 18 {
 		topic, id := topics[i%len(topics)], fmt.Sprint(i)
 		answer := claimAnyLater(t.Context(), t, p, topics, long())
 		waitsIn(t, db, topics, 1)
-		switch i % 4 {
+		switch i % 3 {
 		case 0:
 			do("CLIENT", "KILL", "TYPE", "pubsub")
-		case 1:
-			do("SCRIPT", "FLUSH")
-		case 2: // a beat names the topic
+		case 1: // a beat names the topic
 			do("DEL", db.KeysOf(topic).Waiting(topic))
 		default:
 			storetest.Must(t, storetest.Inspector(t, db).Pause(t.Context(), topic))
 		}
 		storetest.Publish(t, db, of(topic, id))
-		if i%4 == 3 {
+		if i%3 == 2 {
 			storetest.Must(t, storetest.Inspector(t, db).Resume(t.Context(), topic))
 		}
 		g := want(t, fmt.Sprint("the message of round ", i), answer, id)
@@ -375,7 +371,6 @@ func TestClaimAnyFails(t *testing.T) {
 	topics := topicsOf(3)
 	quiet(t, db, topics...)
 	p, _ := runClaimer(t, db)
-	warm(t, db, p)
 	only := func(master, port string) {
 		t.Helper()
 		storetest.Must(t, server.Follow(t.Context(), master, port))
@@ -415,7 +410,6 @@ func TestErrorReachesTheCallerOfSeveral(t *testing.T) {
 	topics := []string{storetest.Near(db, "a"), storetest.Near(db, "b"), storetest.Near(db, "c")} // of one shard, which one call reads
 	quiet(t, db, topics...)
 	p, _ := runClaimer(t, db)
-	warm(t, db, p)
 	held, let := hold(t, db)
 	broken := claimAnyLater(t.Context(), t, p, topics, long())
 	held(1)
@@ -458,24 +452,6 @@ func TestClaimAnyOfPausedTopics(t *testing.T) {
 	storetest.Must(t, inspector.Resume(t.Context(), topics[2]))
 	want(t, "its message, for one who wants old ones", aged, topics[2])
 	waitsIn(t, db, topics, 0)
-}
-
-func TestClaimerOfSeveralStops(t *testing.T) {
-	t.Parallel()
-	db := beating(t, storetest.Open(t))
-	p, stop := runClaimer(t, db)
-	topics := topicsOf(9)
-	aged := long()
-	aged.MinAge = time.Hour
-	answers := []<-chan got{claimAnyLater(t.Context(), t, p, topics, long()), claimAnyLater(t.Context(), t, p, topics, aged)}
-	waitsIn(t, db, topics, 1)
-	stop()
-	waitsIn(t, db, topics, 0)
-	for _, answer := range append(answers, claimAnyLater(t.Context(), t, p, topics, long())) {
-		if g := storetest.Receive(t, "the end of the wait", answer); !errors.Is(g.err, subscribers.ErrStopping) {
-			t.Errorf("got %v", g)
-		}
-	}
 }
 
 // Messages of an age, of several topics: exactly then, the one that has it first.

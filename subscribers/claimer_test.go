@@ -43,25 +43,6 @@ func hold(t *testing.T, db *notify.Store) (held func(n int), let func()) {
 	return held, func() { t.Helper(); do("CLIENT", "UNPAUSE") }
 }
 
-func TestWaiterWaitsForAMessage(t *testing.T) {
-	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	p, _ := runClaimer(t, db)
-	for i := range 20 {
-		answer := claimLater(t.Context(), t, p, long())
-		waits(t, db, 1)
-		id := fmt.Sprint(i)
-		storetest.Publish(t, db, body(id))
-		g := want(t, "the message", answer, id)
-		waits(t, db, 0)
-		storetest.Should(t, g.ds[0].Ack(t.Context()))
-	}
-	if n := p.Stats().Waiting; n != 0 {
-		t.Errorf("%d wait", n)
-	}
-	storetest.Empty(t, db)
-}
-
 func TestWaiterThatGetsNothing(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
@@ -76,25 +57,6 @@ func TestWaiterThatGetsNothing(t *testing.T) {
 		}
 	}
 	waits(t, db, 0)
-}
-
-func TestBadWaiter(t *testing.T) {
-	t.Parallel()
-	p := subscriberstest.Claimer(t, storetest.Open(t))
-	for name, o := range map[string]subscribers.ClaimOptions{
-		"wait -1ns":   {Max: 1, Lease: time.Minute, Wait: -1},
-		"wait 5m0":    {Max: 1, Lease: time.Minute, Wait: record.MaxWait + 1},
-		"max -1":      {Max: -1, Lease: time.Minute},
-		"lease 1ms":   {Max: 1, Lease: time.Millisecond},
-		"min age -1s": {Max: 1, Lease: time.Minute, MinAge: -time.Second},
-	} {
-		if _, err := p.Claim(t.Context(), topic, o); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	if _, err := p.Claim(t.Context(), "a b", long()); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("topic: got %v", err)
-	}
 }
 
 // First come, first served, whatever lease and however much each wants.
@@ -299,55 +261,24 @@ func TestErrorReachesThoseOfTheClaim(t *testing.T) {
 	waits(t, db, 0)
 }
 
-// With Redis away, or a ready set that is foreign, each call has its error, and nothing is tried again and again.
-func TestWaitersFail(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t)
-	db := quiet(t, storetest.Unhurried(storetest.At(t, server.URL(), "")))
-	p, _ := runClaimer(t, db)
-	waiting := claimLater(t.Context(), t, p, long())
-	waits(t, db, 1)
-	ready := db.KeysOf(topic).Ready(topic)
-	storetest.Must(t, db.Client().Set(t.Context(), ready, "foreign", 0).Err())
-	before := scriptCalls(t, db)
-	for i := range 10 {
-		o := long()
-		o.Lease += time.Duration(i) * time.Second
-		if g := storetest.Receive(t, "the error", claimLater(t.Context(), t, p, o)); g.err == nil {
-			t.Errorf("got %v", g)
-		}
-	}
-	if g := storetest.Receive(t, "the error", waiting); g.err == nil {
-		t.Errorf("got %v", g)
-	}
-	waits(t, db, 0)
-	if n := scriptCalls(t, db) - before; n > 40 {
-		t.Errorf("%d scripts for 11 calls", n)
-	}
-	server.Kill()
-	storetest.Eventually(t, "it is deaf", func() bool { return errors.Is(p.Ping(t.Context()), subscribers.ErrUnsubscribed) })
-	var all []<-chan got
-	for range 20 {
-		all = append(all, claimLater(t.Context(), t, p, long()))
-	}
-	for _, one := range all {
-		if g := storetest.Receive(t, "the error", one); g.err == nil {
-			t.Errorf("got %v", g)
-		}
-	}
-}
-
 func TestClaimerStops(t *testing.T) {
 	t.Parallel()
 	db := quiet(t, storetest.Open(t))
 	p, stop := runClaimer(t, db)
 	aged := long()
 	aged.MinAge = time.Hour
-	answers := []<-chan got{claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged)}
-	waits(t, db, 1)
+	topics := append(topicsOf(9), topic)
+	callers := func() (all []<-chan got) {
+		for _, o := range []subscribers.ClaimOptions{long(), aged} {
+			all = append(all, claimLater(t.Context(), t, p, o), claimAnyLater(t.Context(), t, p, topics, o))
+		}
+		return all
+	}
+	answers := callers()
+	waitsIn(t, db, topics, 1)
 	stop()
-	waits(t, db, 0)
-	answers = append(answers, claimLater(t.Context(), t, p, long()), claimLater(t.Context(), t, p, aged))
+	waitsIn(t, db, topics, 0)
+	answers = append(answers, callers()...)
 	for i, answer := range answers {
 		if g := storetest.Receive(t, "the end of the wait", answer); !errors.Is(g.err, subscribers.ErrStopping) {
 			t.Errorf("%d: got %v", i, g)
@@ -419,61 +350,6 @@ func ended(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
-}
-
-// Whatever becomes of connections and scripts, who waits is served.
-func TestWaiterThroughFaults(t *testing.T) {
-	t.Parallel()
-	db := quiet(t, alone(t))
-	p, _ := runClaimer(t, db)
-	for i := range 20 {
-		answer := claimLater(t.Context(), t, p, long())
-		waits(t, db, 1)
-		fault := []any{"CLIENT", "KILL", "TYPE", "pubsub"}
-		if i%2 == 1 {
-			fault = []any{"SCRIPT", "FLUSH"}
-		}
-		storetest.Must(t, db.Client().Do(t.Context(), fault...).Err())
-		id := fmt.Sprint(i)
-		storetest.Publish(t, db, body(id))
-		want(t, "the message", answer, id)
-		waits(t, db, 0)
-	}
-}
-
-// Where Redis lost all that it held, and with it the waiting list, the beat names the topic.
-func TestWaiterWhereRedisIsEmptied(t *testing.T) {
-	t.Parallel()
-	db := alone(t)
-	carry(t, db)
-	beating(t, db) // so that it is not the silence of the emptied carrier that helps
-	p, _ := runClaimer(t, db)
-	answer := claimLater(t.Context(), t, p, long())
-	waits(t, db, 1)
-	storetest.Must(t, db.Client().FlushAll(t.Context()).Err())
-	storetest.Publish(t, db, body("flushed"))
-	want(t, "the message", answer, "flushed")
-	if n := p.Stats().Fallbacks; n > 1 {
-		t.Errorf("%d fallbacks, and the waiting list was lost once", n)
-	}
-}
-
-// Who waits for a topic that is paused is woken when it is resumed.
-func TestWaiterOfAPausedTopic(t *testing.T) {
-	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	p, _ := runClaimer(t, db)
-	inspector := storetest.Inspector(t, db)
-	storetest.Must(t, inspector.Pause(t.Context(), topic))
-	storetest.Publish(t, db, body("a"))
-	answer := claimLater(t.Context(), t, p, long())
-	waits(t, db, 1)
-	if ds, err := p.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); len(ds) > 0 || err != nil {
-		t.Errorf("got %v, %v", ds, err)
-	}
-	storetest.Must(t, inspector.Resume(t.Context(), topic))
-	want(t, "the message", answer, "a")
-	waits(t, db, 0)
 }
 
 func TestPing(t *testing.T) {
@@ -740,74 +616,6 @@ func TestNoRingIsLost(t *testing.T) {
 				stop()
 			}
 			h.once(t, lapsed)
-			storetest.Empty(t, db)
-		})
-	}
-}
-
-// Claimers and a subscriber share several topics, with delays, while listening connections are cut and scripts are lost.
-func TestClaimersAndSubscriber(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(2) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			db := alone(t)
-			lapsed := lapsing(t, db)
-			topics := []string{topic, "b", "c.d"}
-			var h handouts
-			stop := handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-				h.note(d.ID)
-				return nil
-			}, subscribers.HandleOptions{Concurrency: 3})
-			var claimers []*subscribers.Claimer
-			var stops []func()
-			for range 3 {
-				p, stop := runClaimer(t, db)
-				claimers, stops = append(claimers, p), append(stops, stop)
-			}
-			const total = 1500
-			ctx, cancel := context.WithCancel(t.Context())
-			var callers sync.WaitGroup
-			for i := range 30 {
-				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				callers.Go(func() {
-					for ctx.Err() == nil {
-						takeSome(t, r, claimers[i%3], topics[r.IntN(3)], &h)
-					}
-				})
-			}
-			r := rand.New(rand.NewPCG(seed, 99))
-			for i := 0; i < total; {
-				var batch []notify.Message
-				for range min(1+r.IntN(20), total-i) {
-					m := body(fmt.Sprint(i))
-					m.Topic = topics[r.IntN(3)]
-					if r.IntN(2) == 0 {
-						m.Delay = time.Duration(r.Int64N(int64(100 * time.Millisecond)))
-					}
-					batch = append(batch, m)
-					i++
-				}
-				storetest.Publish(t, db, batch...)
-				switch r.IntN(20) {
-				case 0:
-					db.Client().Do(t.Context(), "SCRIPT", "FLUSH")
-				case 1:
-					db.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
-				}
-			}
-			storetest.Eventually(t, "all are handed out", func() bool { return h.size() == total })
-			cancel()
-			callers.Wait()
-			stop()
-			for _, stop := range stops {
-				stop()
-			}
-			h.once(t, lapsed)
-			for _, name := range topics {
-				if n := db.Client().ZCard(t.Context(), db.KeysOf(name).Waiting(name)).Val(); n != 0 {
-					t.Errorf("%d stand in the waiting list of %s", n, name)
-				}
-			}
 			storetest.Empty(t, db)
 		})
 	}

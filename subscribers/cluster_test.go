@@ -183,7 +183,7 @@ func TestClaimBesideAShardThatHangs(t *testing.T) {
 			away = topic
 		}
 	}
-	patient := storetest.Unhurried(shardsAt(t, c.URL(), "", 8))
+	patient := storetest.Unhurried(storetest.With(t, notify.Config{URL: c.URL(), Shards: 8}))
 	var failed atomic.Int64
 	patient.Observe(func(_ string, _ time.Duration, err error) {
 		if err != nil {

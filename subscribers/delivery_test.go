@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -84,13 +83,14 @@ func TestHandlerSettlesItsDelivery(t *testing.T) {
 	}
 }
 
-// A handler that releases its message as due now has those first that are overdue.
+// A handler that releases its message as due now has those first that are overdue, and no attempt is used up.
 func TestHandlerReleasesBehindOthers(t *testing.T) {
 	t.Parallel()
 	db := storetest.Unhurried(storetest.Open(t))
 	got, published := make(chan string, 10), make(chan time.Time)
 	released := false
 	stop := handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
+		storetest.Is(t, "the attempt of "+d.ID, d.Attempt, 1)
 		if got <- d.ID; released {
 			return nil
 		}
@@ -113,29 +113,6 @@ func TestHandlerReleasesBehindOthers(t *testing.T) {
 	stop()
 }
 
-// A handler releases its message: it comes again, and no attempt is used up.
-func TestHandlerReleasesItsDelivery(t *testing.T) {
-	t.Parallel()
-	db := storetest.Unhurried(storetest.Open(t))
-	var mu sync.Mutex
-	var attempts []int
-	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if attempts = append(attempts, d.Attempt); len(attempts) == 1 {
-			return d.Release(ctx)
-		}
-		return nil
-	})
-	storetest.Publish(t, db, body("a"))
-	settled(t, db)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(attempts) != 2 || attempts[1] != 1 {
-		t.Errorf("attempts %v", attempts)
-	}
-}
-
 // A handler whose calls end by their context does not lose the lease: a call that has begun is carried out.
 func TestHandlerCutsExtensionsOff(t *testing.T) {
 	t.Parallel()
@@ -153,35 +130,6 @@ func TestHandlerCutsExtensionsOff(t *testing.T) {
 		return nil
 	})
 	storetest.Publish(t, db, body("a"))
-	storetest.Should(t, storetest.Receive(t, "it is settled", done))
-	settled(t, db)
-	storetest.Empty(t, db)
-}
-
-// The lease of a message in a handler is extended, by the subscriber and by the handler, which settles it all the same.
-func TestHandlerSettlesAfterExtensions(t *testing.T) {
-	t.Parallel()
-	db := storetest.Unhurried(storetest.Open(t))
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
-	began, extended, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
-		close(began)
-		<-extended
-		receipt, first := d.Receipt, d.Until()
-		if err := d.Extend(ctx, time.Hour); err != nil || !d.Until().After(first) {
-			t.Errorf("extended from %v to %v: %v", first, d.Until(), err)
-		}
-		second := d.Until()
-		if err := d.Extend(ctx, 0); err != nil || d.Until().Before(second) || d.Receipt != receipt {
-			t.Errorf("extended by the lease before, from %v to %v, and the receipt is %d of %d: %v", second, d.Until(), d.Receipt, receipt, err)
-		}
-		done <- d.Ack(ctx)
-		return nil
-	})
-	storetest.Publish(t, db, body("a"))
-	storetest.Receive(t, "the handler begins", began)
-	storetest.Eventually(t, "its lease is extended", extendsOf(t, db, "a"))
-	close(extended)
 	storetest.Should(t, storetest.Receive(t, "it is settled", done))
 	settled(t, db)
 	storetest.Empty(t, db)

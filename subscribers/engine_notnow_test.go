@@ -245,7 +245,7 @@ func TestErrorOfNotNow(t *testing.T) {
 	if err := NotNow(errBusy, time.Second); !errors.Is(err, errBusy) || err.Error() != errBusy.Error() {
 		t.Errorf("got %v", err)
 	}
-	for _, refuse := range []func(error, time.Duration) error{NotNow, TryAnother} {
+	for _, refuse := range []func(error, time.Duration) error{NotNow, TryAnother, RetryAfter} {
 		if err := refuse(nil, time.Second); err == nil || err.Error() == "" {
 			t.Errorf("got %v", err)
 		}

@@ -88,16 +88,21 @@ func TestStopDuringAClaim(t *testing.T) {
 func TestStopWithoutRedis(t *testing.T) {
 	for name, test := range map[string]struct {
 		handled time.Duration
+		err     error         // of the handler
 		least   time.Duration // of the end
 	}{
-		"within the grace":         {5 * time.Second, 11*time.Second + reach.SettleFor},
-		"after all that was given": {20 * time.Second, 20*time.Second + settleMin},
+		"within the grace":         {5 * time.Second, nil, 11*time.Second + reach.SettleFor},
+		"after all that was given": {20 * time.Second, nil, 20*time.Second + settleMin},
+		"with a failure":           {5 * time.Second, errBusy, 11*time.Second + reach.SettleFor},
 	} {
 		for _, settle := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", claims settle ", settle), func(t *testing.T) {
 				virtually(t, terms{concurrency: 1, grace: 10 * time.Second, claimsSettle: settle}, func(t *testing.T, f *fake) {
 					f.length = time.Hour
-					f.handler = func(context.Context, string) error { return pass(context.Background(), test.handled) }
+					f.handler = func(context.Context, string) error {
+						_ = pass(context.Background(), test.handled)
+						return test.err
+					}
 					f.start("a")
 					f.at(time.Second)
 					f.fault = func(string, int) error { return errAway }

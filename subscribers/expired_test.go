@@ -16,12 +16,7 @@ import (
 // that waits until then.
 func sendBrief(t *testing.T, db *notify.Store, ttl time.Duration) (over func()) {
 	t.Helper()
-	now := func() time.Time {
-		now, err := db.Client().Time(t.Context()).Result()
-		storetest.Must(t, err)
-		return now
-	}
-	began := now()
+	began := redisNow(t, db)
 	messages := make([]notify.Message, 3)
 	for i, id := range []string{"a", "b", "c"} {
 		messages[i] = notify.Message{Topic: topic, ID: id, Body: []byte("x"), Broadcast: true, Due: began.Add(time.Duration(i-10) * time.Millisecond)}
@@ -34,7 +29,7 @@ func sendBrief(t *testing.T, db *notify.Store, ttl time.Duration) (over func()) 
 	}
 	end := messages[1].Due.Add(messages[1].TTL + 2*time.Millisecond) // both are rounded to a millisecond
 	return func() {
-		storetest.Eventually(t, "b expires", func() bool { return now().After(end) })
+		storetest.Eventually(t, "b expires", func() bool { return redisNow(t, db).After(end) })
 	}
 }
 

@@ -18,9 +18,7 @@ import (
 // carryFew runs a carrier that keeps few broadcasts: not many more than 100.
 func carryFew(t *testing.T, store *notify.Store) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{KeepCount: 100})
-	storetest.Must(t, err)
-	return storetest.Run(t, c.Run)
+	return carry(t, store, carrier.Options{KeepCount: 100})
 }
 
 // wantGap waits for the one gap that a listener gets, and checks that what it
@@ -349,9 +347,7 @@ func TestGapOfAProcessThatDied(t *testing.T) {
 func TestGapOfARemovedLog(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	c, err := carrier.New(store, carrier.Options{KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
-	storetest.Must(t, err)
-	stopCarrier := storetest.Run(t, c.Run)
+	stopCarrier := carry(t, store, carrier.Options{KeepAge: carrier.MinKeepAge, Sweep: carrier.MinSweep})
 	l := newListener(t, store)
 	o := subscribers.ListenOptions{Name: "n"}
 	_, stop := listen(t, l, ">", o)
@@ -376,28 +372,6 @@ func TestGapOfARemovedLog(t *testing.T) {
 	}
 	if g := beginning.missed(); len(g) > 0 {
 		t.Errorf("from the beginning: %v", g)
-	}
-}
-
-// Those that hear everything in time are never told of a gap, where no less is kept than comes at once.
-func TestNoGapForTimelyListeners(t *testing.T) {
-	t.Parallel()
-	store := storetest.Open(t)
-	c, err := carrier.New(store, carrier.Options{KeepCount: 20})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
-	l := newListener(t, store)
-	h, _ := listen(t, l, ">")
-	named, _ := listen(t, l, ">", subscribers.ListenOptions{Name: "n"})
-	topics := []string{"a", storetest.Beside(store, "a", "b"), storetest.Beside(store, "a", "c")}
-	ids := numbers("n", 1000)
-	for i := 0; i < len(ids); i += 20 {
-		flood(t, store, topics, ids[i:i+20]...)
-		storetest.Eventually(t, "they are received", func() bool { return h.size() == i+20 && named.size() == i+20 })
-	}
-	wantIDs(t, h, ids...)
-	if n := l.Stats(); n.Gaps > 0 {
-		t.Errorf("%+v", n)
 	}
 }
 

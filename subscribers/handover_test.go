@@ -40,7 +40,7 @@ func byHand(t *testing.T, db *notify.Store) (carries func() store.Carried) {
 // passed waits until a time is over since a moment, by Redis's clock.
 func passed(t *testing.T, db *notify.Store, since time.Time, d time.Duration) {
 	t.Helper()
-	storetest.Eventually(t, fmt.Sprint(d, " passed"), func() bool { return redisNow(t, db) > since.Add(d).UnixMicro() })
+	storetest.Eventually(t, fmt.Sprint(d, " passed"), func() bool { return redisNow(t, db).After(since.Add(d)) })
 }
 
 func handedOver(t *testing.T, db *notify.Store, handler subscribers.Handler, o ...subscribers.HandleOptions) *subscribers.Subscriber {
@@ -122,7 +122,8 @@ func TestHandoverIsSettled(t *testing.T) {
 	}
 }
 
-// Who stops keeps nothing that was handed over, also where that was on its way: when Run has returned, no message is leased.
+// Who stops keeps nothing that was handed over, also where that was on its way: when Run has returned, no message is leased,
+// and no attempt is used up.
 func TestStoppingKeepsNoHandover(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, *notify.Store) (stop func()){
 		"a subscriber": func(t *testing.T, db *notify.Store) func() {
@@ -161,7 +162,9 @@ func TestStoppingKeepsNoHandover(t *testing.T) {
 				if until := leased(t, db, id); until != "" {
 					t.Fatalf("message %s is leased until %s", id, until)
 				}
-				storetest.Must(t, storetest.ErrOf(rest.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, AckNow: true})))
+				for _, d := range claimMany(t, rest, subscribers.ClaimOptions{AckNow: true}) {
+					storetest.Is(t, "the attempt of "+d.ID, d.Attempt, 1)
+				}
 			}
 		})
 	}
@@ -487,54 +490,6 @@ func TestHandoverToNobody(t *testing.T) {
 	}
 }
 
-// A claimer whose callers wait for many topics is handed one message for each of them, and no more than they ask for.
-func TestHandoversOfManyTopics(t *testing.T) {
-	db := beating(t, storetest.Open(t))
-	p, _ := runClaimer(t, db)
-	const n = 32
-	answers := make(chan got, 2*n)
-	for i := range n {
-		go func() {
-			ds, err := p.Claim(t.Context(), fmt.Sprint("t", i), subscribers.ClaimOptions{Wait: time.Minute})
-			answers <- got{ds, err}
-		}()
-	}
-	for i := range n {
-		storetest.Eventually(t, "all wait", func() bool {
-			return db.Client().ZCard(t.Context(), db.KeysOf(fmt.Sprint("t", i)).Waiting(fmt.Sprint("t", i))).Val() == 1
-		})
-	}
-	var all []notify.Message
-	for i := range n {
-		all = append(all, notify.Message{Topic: fmt.Sprint("t", i), ID: "1"}, notify.Message{Topic: fmt.Sprint("t", i), ID: "2"})
-	}
-	for _, m := range all {
-		storetest.Publish(t, db, m)
-	}
-	seen := make(map[string]bool)
-	for range n {
-		g := storetest.Receive(t, "a caller is served", answers)
-		if g.err != nil || g.ids() != "1" || seen[g.ds[0].Topic] {
-			t.Errorf("got %+v", g)
-			continue
-		}
-		seen[g.ds[0].Topic] = true
-	}
-	storetest.Eventually(t, "the others are ready", func() bool {
-		ready, leased := int64(0), int64(0)
-		for _, keys := range db.KeysOfAll() {
-			leased += db.Client().ZCard(t.Context(), keys.Leased()).Val()
-		}
-		for i := range n {
-			ready += db.Client().ZCard(t.Context(), db.KeysOf(fmt.Sprint("t", i)).Ready(fmt.Sprint("t", i))).Val()
-		}
-		return ready == n && leased == n
-	})
-	if s := p.Stats(); s.HandedOver < n {
-		t.Errorf("it counts %+v", s)
-	}
-}
-
 // A hand-over that never arrives keeps the other messages of the topic from a claimer's caller for its lease at the most.
 func TestClaimerMissesAHandover(t *testing.T) {
 	t.Parallel()
@@ -547,41 +502,6 @@ func TestClaimerMissesAHandover(t *testing.T) {
 	storetest.Must(t, db.Client().ZAdd(t.Context(), db.KeysOf(topic).Waiting(topic), redis.Z{Score: 6e15 + float64(now.UnixMicro()), Member: inbox}).Err())
 	storetest.Publish(t, db, body("a"))
 	want(t, "the message", first, "a")
-}
-
-// A claimer that stops while it is handed messages uses up no attempt of any.
-func TestClaimerStopsDuringHandovers(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	const rounds = 20
-	seen := make(map[string]bool)
-	note := func(g got) {
-		for _, d := range g.ds {
-			if err := d.Ack(t.Context()); err != nil || seen[d.ID] || d.Attempt != 1 {
-				t.Errorf("%+v: %v", d, err)
-			}
-			seen[d.ID] = true
-		}
-	}
-	for i := range rounds {
-		p, stop := runClaimer(t, db)
-		answer := claimLater(t.Context(), t, p, long())
-		storetest.Eventually(t, "it waits, or has what was released", func() bool { return counts(t, db).Waiting == 1 || len(answer) > 0 })
-		stopped := make(chan bool)
-		go func() {
-			defer close(stopped)
-			stop()
-		}()
-		storetest.Publish(t, db, body(fmt.Sprint(i)))
-		note(storetest.Receive(t, "the answer", answer))
-		<-stopped
-		waits(t, db, 0)
-	}
-	p, _ := runClaimer(t, db)
-	for len(seen) < rounds {
-		note(storetest.Receive(t, "the rest", claimLater(t.Context(), t, p, long())))
-	}
 }
 
 // Who may PUBLISH can make up hand-overs. A claimer holds a bounded number of them, whose topics it need not know. One beyond that
@@ -646,13 +566,12 @@ func TestHandoverIsDropped(t *testing.T) {
 		}
 		return all[0]
 	}()
-	now, err := db.Client().Time(t.Context()).Result()
-	storetest.Must(t, err)
+	now := redisNow(t, db)
 	line := func(topic string, at time.Time, record string) string {
 		return fmt.Sprintf("%s %d %d.5 %d 0 30000 a\n%s", topic, at.UnixMicro(), at.Add(time.Second).UnixMicro(), at.UnixMilli(), record)
 	}
 	publish := func(payload string) {
-		if n, err := shout(t.Context(), db, inbox, payload); n != 1 || err != nil {
+		if n, err := storetest.Tell(t.Context(), db, inbox, payload); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
@@ -712,117 +631,6 @@ func TestOrderOfHandovers(t *testing.T) {
 	}
 }
 
-// A subscriber that stops while it is handed messages uses up no attempt of any.
-func TestStopDuringHandovers(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	handled := make(chan subscribers.Delivery, 1000)
-	handler := allInto(handled)
-	const rounds = 30
-	for i := range rounds {
-		stop := handle(t, db, handler)
-		waits(t, db, 1)
-		stopped := make(chan bool)
-		go func() {
-			defer close(stopped)
-			stop()
-		}()
-		storetest.Publish(t, db, body(fmt.Sprint(i)))
-		<-stopped
-	}
-	handle(t, db, handler)
-	settled(t, db)
-	seen := make(map[string]bool)
-	for len(handled) > 0 {
-		d := <-handled
-		seen[d.ID] = true
-		if d.Attempt != 1 {
-			t.Errorf("%s: attempt %d", d.ID, d.Attempt)
-		}
-	}
-	if len(seen) != rounds {
-		t.Errorf("%d of %d were handled", len(seen), rounds)
-	}
-}
-
-// Hands belong to the worker of a topic: a subscriber to 32 topics with a hand for each is handed
-// one message of each, and no second one before the first is handled.
-func TestHandsOfManyTopics(t *testing.T) {
-	db := storetest.Unhurried(storetest.Open(t))
-	const n = 32
-	sub := subscriberstest.Subscriber(t, db)
-	began, end := make(chan string, 10*n), make(chan bool)
-	topics := make([]string, n)
-	for i := range topics {
-		topics[i] = fmt.Sprintf("%s.%02d", topic, i)
-		storetest.Must(t, sub.Handle(topics[i], func(_ context.Context, d *subscribers.Delivery) error {
-			began <- d.Topic + " " + d.ID
-			<-end
-			return nil
-		}))
-	}
-	storetest.Run(t, sub.Run)
-	defer close(end)
-	for _, topic := range topics {
-		storetest.Eventually(t, "it waits for all", func() bool {
-			c, err := storetest.Count(db, topic)
-			return err == nil && c.Waiting == 1
-		})
-	}
-	for _, id := range []string{"a", "b"} {
-		for _, topic := range topics {
-			storetest.Publish(t, db, notify.Message{Topic: topic, ID: id})
-		}
-	}
-	carry(t, db) // a hand-over that came too late comes again
-	var got, want []string
-	for _, topic := range topics {
-		want = append(want, topic+" a")
-		got = append(got, storetest.Receive(t, "a message of each topic is handled", began))
-	}
-	slices.Sort(got)
-	storetest.Same(t, "handled", want, got)
-	if s := sub.Stats(); s.HandedOver < n {
-		t.Errorf("it counts %+v", s)
-	}
-	if len(began) > 0 {
-		t.Errorf("%s was begun beside another one", <-began)
-	}
-}
-
-// A hand-over that comes a second time is dropped, whether the first is being handled or done.
-func TestHandoverComesTwice(t *testing.T) {
-	db := storetest.Unhurried(storetest.Open(t))
-	began, end := make(chan string, 10), make(chan bool)
-	sub := handedOver(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		began <- d.ID
-		<-end
-		return nil
-	}, subscribers.HandleOptions{Concurrency: 2})
-	all, err := db.Client().ZRange(t.Context(), db.KeysOf(topic).Waiting(topic), 0, 0).Result()
-	if err != nil || len(all) != 1 {
-		t.Fatal(all, err)
-	}
-	tap := &hand{t, db.Of(topic), reach.NewInbox(strings.TrimPrefix(all[0], db.KeysOf(topic).Hands("")), true), make(chan store.Event, 10)}
-	tap.subscribe(db)
-	storetest.Publish(t, db, body("a"))
-	payload := storetest.Receive(t, "the hand-over is heard", tap.came).Payload
-	storetest.Receive(t, "its handler begins", began)
-	again := func(dropped int64) {
-		storetest.Must(t, storetest.ErrOf(shout(t.Context(), db, all[0], payload)))
-		storetest.Eventually(t, "it is dropped", func() bool { return sub.Stats().Dropped == dropped })
-	}
-	again(1)
-	close(end)
-	settled(t, db)
-	again(2)
-	if len(began) > 0 {
-		t.Errorf("%s was handled again", <-began)
-	}
-	storetest.Empty(t, db)
-}
-
 // A message whose time to live ends while it is handed over may be acknowledged until the lease
 // ends. If it is not, it dies.
 func TestHandoverExpires(t *testing.T) {
@@ -871,74 +679,6 @@ func TestExpiredIsNotHandedOver(t *testing.T) {
 	storetest.Eventually(t, "it dies", func() bool { return counts(t, db).Dead == 1 })
 	if len(one.came) > 0 {
 		t.Errorf("it was sent %+v", <-one.came)
-	}
-}
-
-// Subscribers of a topic and a publisher work side by side, while the setting changes: those
-// that take hand-overs, and those that are rung.
-func TestHandoversBesideRings(t *testing.T) {
-	db := storetest.Open(t)
-	carried := carrying(t, db)
-	handled := make(chan subscribers.Delivery, 1000)
-	handler := allInto(handled)
-	handledBy := func(id string, over bool) {
-		t.Helper()
-		storetest.Publish(t, db, body(id))
-		d := storetest.Receive(t, "it is handled", handled)
-		if d.ID != id || d.Attempt != 1 {
-			t.Errorf("%s: got %+v", id, d)
-		}
-		storetest.Eventually(t, "it came as it should, or its hand-over lapsed", func() bool { return d.HandedOver == over || over && lapsed(carried) > 0 })
-	}
-	rings := storetest.At(t, storetest.URL(), db.Keys().Prefix())
-	taker := handedOver(t, db, handler)
-	handledBy("alone", true)
-	waits(t, db, 1)
-	storetest.RingAlone(t, rings, topic)
-	handledBy("rung", false)
-	waits(t, db, 1)
-	c := subscriberstest.Claimer(t, rings) // its inbox takes none
-	storetest.Run(t, c.Run)
-	claimed := make(chan string, 1000)
-	ctx, stop := context.WithCancel(t.Context())
-	var claims sync.WaitGroup
-	defer claims.Wait()
-	defer stop()
-	claims.Go(func() {
-		for ctx.Err() == nil {
-			ds, _ := c.Claim(ctx, topic, subscribers.ClaimOptions{Wait: time.Minute})
-			for _, d := range ds {
-				claimed <- d.ID
-				storetest.Should(t, d.Ack(t.Context()))
-			}
-		}
-	})
-	waits(t, db, 2)
-	const n = 200
-	for i := range n {
-		switch i % 40 {
-		case 0:
-			storetest.RingAlone(t, rings, topic)
-		case 20:
-			storetest.Set(t, rings, topic, notify.SettingsChange{Default: []string{"concurrency"}})
-		}
-		storetest.Publish(t, db, body(fmt.Sprint(i)))
-	}
-	settled(t, db)
-	seen := make(map[string]int)
-	for len(handled) > 0 {
-		seen[(<-handled).ID]++
-	}
-	for len(claimed) > 0 {
-		seen[<-claimed]++
-	}
-	again := int64(-len(seen))
-	for _, times := range seen {
-		again += int64(times)
-	}
-	storetest.Eventually(t, "what came again had hand-overs that lapsed", func() bool { return again <= lapsed(carried) && taker.Stats().Dropped <= lapsed(carried) })
-	if len(seen) != n {
-		t.Errorf("%d of %d were handled", len(seen), n)
 	}
 }
 

@@ -95,18 +95,18 @@ func shardsAt(t *testing.T, url, prefix string, n int) *notify.Store {
 	return db
 }
 
-// redisNow returns the time in us by Redis's clock.
-func redisNow(t *testing.T, db *notify.Store) int64 {
+// redisNow returns the time by Redis's clock.
+func redisNow(t *testing.T, db *notify.Store) time.Time {
 	t.Helper()
 	now, err := db.Client().Time(t.Context()).Result()
 	storetest.Must(t, err)
-	return now.UnixMicro()
+	return now
 }
 
 // carry runs a carrier until stop is called or the test ends.
-func carry(t testing.TB, db *notify.Store) (stop func()) {
+func carry(t testing.TB, db *notify.Store, o ...carrier.Options) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(db, carrier.Options{})
+	c, err := carrier.New(db, o...)
 	storetest.Must(t, err)
 	return storetest.Run(t, c.Run)
 }
@@ -287,8 +287,7 @@ func becomeOverdue(t *testing.T, store *notify.Store, id string) {
 	soon.Delay, later.Delay = time.Millisecond, time.Hour
 	storetest.Publish(t, store, soon, later)
 	storetest.Eventually(t, "it is overdue", func() bool {
-		info, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
-		storetest.Must(t, err)
+		info := inspect(t, store, id)
 		now, err := store.Client().Time(t.Context()).Result()
 		return err == nil && now.Sub(info.Due) > 2*time.Millisecond
 	})
@@ -946,6 +945,16 @@ func (j *journal) String() string {
 }
 
 func (j *journal) count(words string) int { return strings.Count(j.String(), words) }
+
+// lines returns how many lines have all of some words.
+func (j *journal) lines(with ...string) (n int) {
+	for line := range strings.Lines(j.String()) {
+		if !slices.ContainsFunc(with, func(words string) bool { return !strings.Contains(line, words) }) {
+			n++
+		}
+	}
+	return n
+}
 
 func send(t *testing.T, s *redisserver.Server, sig syscall.Signal) {
 	t.Helper()

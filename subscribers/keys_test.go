@@ -101,28 +101,3 @@ func TestKeysAreHandledInOrder(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkNextOfAKey measures how long after the end of a message the next of its key is handled, by a subscriber that waits.
-func BenchmarkNextOfAKey(b *testing.B) {
-	db := storetest.Open(b)
-	carry(b, db)
-	var late storetest.Lateness
-	var ended time.Time
-	handled := make(chan bool, 1)
-	handle(b, db, func(_ context.Context, d *subscribers.Delivery) error {
-		if d.ID[0] == 'a' {
-			time.Sleep(2 * time.Millisecond) // the next one is there
-			ended = time.Now()
-			return nil
-		}
-		late.Add(time.Since(ended))
-		handled <- true
-		return nil
-	})
-	for b.Loop() {
-		id := notify.NewID()
-		storetest.Publish(b, db, notify.Message{Topic: topic, ID: "a" + id, Key: "k"}, notify.Message{Topic: topic, ID: "b" + id, Key: "k"})
-		<-handled
-	}
-	late.Report(b, "next")
-}

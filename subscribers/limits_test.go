@@ -78,25 +78,3 @@ func TestRateOfAllSubscribers(t *testing.T) {
 		t.Errorf("%d were handled in %v", n, took)
 	}
 }
-
-// BenchmarkRate has five subscribers handle messages for ten seconds at a rate of 1,000/s.
-func BenchmarkRate(b *testing.B) {
-	const perSecond, seconds = 1000, 10
-	db := storetest.Open(b)
-	carry(b, db)
-	storetest.Set(b, db, topic, notify.SettingsChange{Rate: new(perSecond * record.PerSecond)})
-	publishSome(b, db, 2*perSecond*seconds)
-	var first, n atomic.Int64
-	for range 5 {
-		handle(b, db, func(context.Context, *subscribers.Delivery) error {
-			first.CompareAndSwap(0, time.Now().UnixMicro())
-			n.Add(1)
-			return nil
-		}, subscribers.HandleOptions{Concurrency: 8})
-	}
-	for range b.N {
-		from, at := n.Load(), time.Now()
-		time.Sleep(seconds * time.Second)
-		b.ReportMetric(float64(n.Load()-from)/time.Since(at).Seconds(), "handled/s")
-	}
-}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -126,7 +125,7 @@ func TestWhereToBegin(t *testing.T) {
 }
 
 // Listeners come and go on one hub, of topics and patterns, from here and there,
-// some slow, while broadcasts flow, connections are cut and scripts forgotten:
+// some slow, while broadcasts flow and connections are cut:
 // each receives from where it begins all that is sent, in order, once.
 func TestListenersComeAndGo(t *testing.T) {
 	storetest.OneShard(t, "topics have an order in one")
@@ -227,10 +226,10 @@ func TestListenersComeAndGo(t *testing.T) {
 	}
 }
 
-// disturb cuts connections, flushes scripts and makes Redis pause, until ctx ends.
+// disturb cuts connections and makes Redis pause, until ctx ends.
 func disturb(ctx context.Context, store *notify.Store) {
 	faults := [][]any{
-		{"SCRIPT", "FLUSH"}, {"CLIENT", "KILL", "TYPE", "pubsub"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "50"},
+		{"CLIENT", "KILL", "TYPE", "pubsub"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", "50"},
 	}
 	for ctx.Err() == nil {
 		store.Client().Do(ctx, faults[rand.IntN(len(faults))]...)
@@ -355,39 +354,6 @@ func TestSlowListenerOfLargeBodies(t *testing.T) {
 	}
 }
 
-// A listener that begins long ago catches up while new ones come.
-func TestCatchingUpWhileNewOnesCome(t *testing.T) {
-	storetest.OneShard(t, "topics have an order in one")
-	t.Parallel()
-	store := storetest.Open(t)
-	carry(t, store)
-	topics := []string{"a", "b.c", "b.d"}
-	ids := numbers("n", 6000)
-	flood(t, store, topics, ids[:4000]...)
-	storetest.Eventually(t, "they are sent", func() bool { return len(sentTo(t, store)) == 4000 })
-	l := newListener(t, store)
-	var rest sync.WaitGroup
-	rest.Go(func() {
-		for i := 4000; i < 6000; i += 50 {
-			flood(t, store, topics, ids[i:i+50]...)
-		}
-	})
-	first, _ := listen(t, l, ">", subscribers.ListenOptions{From: subscribers.FromBeginning()})
-	rest.Wait()
-	second, _ := listen(t, l, "b.*", subscribers.ListenOptions{From: subscribers.FromTime(time.UnixMilli(1))})
-	storetest.Eventually(t, "all are received", func() bool { return first.size() == 6000 })
-	all := sentTo(t, store)
-	ofB := 0
-	for _, s := range all {
-		if s.topic != "a" {
-			ofB++
-		}
-	}
-	storetest.Eventually(t, "all of a pattern are received", func() bool { return second.size() == ofB })
-	first.check(t, "the first", all, ">")
-	second.check(t, "the second", all, "b.*")
-}
-
 // One hub reads once for all of its listeners.
 func TestListenersShareOneReader(t *testing.T) {
 	t.Parallel()
@@ -510,14 +476,10 @@ func TestListenersDoNotSeeEachOther(t *testing.T) {
 	store := storetest.Open(t)
 	carry(t, store)
 	l := newListener(t, store)
-	o, started := (&received{}).options(subscribers.ListenOptions{})
-	storetest.Run(t, func(ctx context.Context) error {
-		return l.Listen(ctx, topic, func(_ context.Context, b *subscribers.Broadcast) error {
-			b.ID, b.Body, b.Topic = "spoiled", nil, ""
-			return nil
-		}, o)
-	})
-	storetest.Receive(t, "it listens", started)
+	listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
+		b.ID, b.Body, b.Topic = "spoiled", nil, ""
+		return nil
+	}, subscribers.ListenOptions{})
 	h, _ := listen(t, l, topic)
 	broadcast(t, store, topic, "a", "b")
 	wantIDs(t, h, "a", "b")
@@ -600,15 +562,6 @@ func TestBadListen(t *testing.T) {
 	}
 	if n, err := store.Client().Exists(t.Context(), store.Keys().Listeners()).Result(); err != nil || n != 0 {
 		t.Errorf("a name was registered, %v", err)
-	}
-}
-
-func TestUnfitRedisEndsListen(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	for _, name := range []string{"", "n"} {
-		err := newListener(t, storetest.At(t, server.URL(), "")).Listen(t.Context(), topic, new(received).handle, subscribers.ListenOptions{Name: name})
-		storetest.Fails(t, "listen", err, notify.ErrUnfit)
 	}
 }
 
@@ -769,73 +722,6 @@ func TestForeignEntries(t *testing.T) {
 	broadcast(t, store, foreign, "5")
 	wantIDs(t, h, "1", "2", "3", "4", "5")
 	wantSet(t, named, "1", "2", "3", "4", "5")
-}
-
-// Bells that nobody of ours rang are no harm.
-func TestForeignBells(t *testing.T) {
-	t.Parallel()
-	store := storetest.Open(t)
-	carry(t, store)
-	l := newListener(t, store)
-	h, _ := listen(t, l, topic)
-	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
-	for _, payload := range []string{"", "x", "1-1", "1-1 other", "1-1 " + topic, "9-9999,1-1," + topic, "\xff", topic + ",1-1"} {
-		for _, channel := range []string{store.KeysOf(topic).Log(topic), store.KeysOf(topic).Name("n")} {
-			storetest.Must(t, storetest.ErrOf(shout(t.Context(), store, channel, payload)))
-		}
-	}
-	broadcast(t, store, topic, "a", "b")
-	wantIDs(t, h, "a", "b")
-	wantSet(t, named, "a", "b")
-}
-
-func TestListenThroughFlushedScripts(t *testing.T) {
-	t.Parallel()
-	store := alone(t)
-	carry(t, store)
-	l := newListener(t, store)
-	h, _ := listen(t, l, topic)
-	named, _ := listen(t, l, topic, subscribers.ListenOptions{Name: "n"})
-	ids := numbers("n", 20)
-	for _, id := range ids {
-		storetest.Must(t, store.Client().ScriptFlush(t.Context()).Err())
-		broadcast(t, store, topic, id)
-	}
-	wantIDs(t, h, ids...)
-	wantSet(t, named, ids...)
-}
-
-// Any number of carriers and restarts of listeners: a listener that goes on
-// where it stopped receives everything once, as a durable one would.
-func TestGoingOnByPosition(t *testing.T) {
-	t.Parallel()
-	store := storetest.Open(t)
-	for i := range 2 {
-		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
-		storetest.Must(t, err)
-		storetest.Run(t, c.Run)
-	}
-	ids := numbers("n", 1000)
-	l := newListener(t, store)
-	begun, _ := listen(t, l, ">")
-	flood(t, store, []string{"a", storetest.Beside(store, "a", "b")}, ids...)
-	var got []string
-	at := begun.start
-	for len(got) < len(ids) {
-		enough := errors.New("enough")
-		n := 0
-		err := l.Listen(t.Context(), ">", func(_ context.Context, b *subscribers.Broadcast) error {
-			got, at = append(got, b.ID), b.Bookmark()
-			if n++; n == 37 || len(got) == len(ids) {
-				return enough
-			}
-			return nil
-		}, subscribers.ListenOptions{From: subscribers.After(at)})
-		if !errors.Is(err, enough) {
-			t.Fatal(err)
-		}
-	}
-	storetest.Same(t, "received", ids, got)
 }
 
 // The clock was set back: positions go on behind the last, and everybody receives what is sent.

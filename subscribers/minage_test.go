@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -157,19 +156,4 @@ func TestHandlerOfAnAgeThroughFaults(t *testing.T) {
 		t.Errorf("got %s", is)
 	}
 	settled(t, db)
-}
-
-func TestBadAge(t *testing.T) {
-	t.Parallel()
-	s, err := subscribers.NewSubscriber(storetest.Open(t))
-	storetest.Must(t, err)
-	err = s.Handle(topic, succeeds, subscribers.HandleOptions{MinAge: -1, Concurrency: -1})
-	if len(fault.All(err)) != 2 {
-		t.Errorf("got %v", err)
-	}
-	for _, fault := range fault.All(err) {
-		if fault.Field != "min_age" && fault.Field != "concurrency" {
-			t.Errorf("got a fault of %s", fault.Field)
-		}
-	}
 }

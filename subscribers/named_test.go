@@ -149,40 +149,6 @@ func onlyInHand(t *testing.T, db *notify.Store, name string) {
 	}
 }
 
-// With one process of concurrency 1 the order of each topic holds, whatever the pace of the handler.
-func TestNamedOrder(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	topics := []string{"a", "b", "c"}
-	ids := numbers("n", 1500)
-	h := &received{}
-	o, started := h.options(subscribers.ListenOptions{Name: "n"})
-	storetest.Run(t, func(ctx context.Context) error {
-		return newListener(t, db).Listen(ctx, ">", func(ctx context.Context, b *subscribers.Broadcast) error {
-			if h.size()%500 == 250 {
-				onlyInHand(t, db, "n") // so long that what was taken ahead is given back
-			}
-			return h.handle(ctx, b)
-		}, o)
-	})
-	storetest.Receive(t, "it listens", started)
-	for i := 0; i < len(ids); i += 300 {
-		flood(t, db, topics, ids[i:i+300]...)
-	}
-	storetest.Eventually(t, "all are received", func() bool { return h.size() >= len(ids) })
-	got := map[string][]string{}
-	for _, b := range h.all {
-		got[b.Topic] = append(got[b.Topic], b.ID)
-	}
-	want := map[string][]string{}
-	for _, s := range sentTo(t, db) {
-		want[s.topic] = append(want[s.topic], s.id)
-	}
-	storetest.Same(t, "received", want, got)
-	nothingHeld(t, db, "n")
-}
-
 // A failure is tried again after a backoff, until it succeeds, is out of attempts, or is refused for good.
 func TestNamedFailures(t *testing.T) {
 	t.Parallel()
@@ -259,7 +225,7 @@ func TestNamedLeaseIsExtended(t *testing.T) {
 	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
 	first := leaseOf(t, db, "n")
 	listenInto(t, newListener(t, db), topic, b, o)
-	rings := hear(t, db, db.KeysOf(topic).Name("n"))
+	rings := storetest.Subscribe(t, db, db.KeysOf(topic).Name("n"))
 	storetest.Eventually(t, "it is extended", func() bool { return leaseOf(t, db, "n") > first })
 	handed, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Alarms(), "n").Result()
 	if err != nil || int64(handed) <= first {
@@ -331,15 +297,11 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 	carry(t, db)
 	began := make(chan struct{}, 10)
 	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Nanosecond})
-	o, started := (&received{}).options(subscribers.ListenOptions{Name: "n", Lease: time.Minute})
-	stop := storetest.Run(t, func(ctx context.Context) error {
-		return l.Listen(ctx, topic, func(ctx context.Context, _ *subscribers.Broadcast) error {
-			began <- struct{}{}
-			<-ctx.Done()
-			return ctx.Err()
-		}, o)
-	})
-	storetest.Receive(t, "it listens", started)
+	stop := listenBy(t, l, func(ctx context.Context, _ *subscribers.Broadcast) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}, subscribers.ListenOptions{Name: "n", Lease: time.Minute})
 	broadcast(t, db, topic, "a")
 	storetest.Receive(t, "it is handled", began)
 	member := db.Client().ZRange(t.Context(), db.KeysOf(topic).Held("n"), 0, 0).Val()[0]
@@ -351,53 +313,6 @@ func TestNamedReleasesOnlyItsOwn(t *testing.T) {
 	}
 	if n := db.Client().HGet(t.Context(), db.KeysOf(topic).Tries("n"), member).Val(); n != "" {
 		t.Errorf("tries %s", n)
-	}
-}
-
-// A process that stops gives back at once what it has not begun, while a handler
-// still runs, and then what that did not finish; another has them long before a lease ends, in attempt 1.
-func TestNamedStopReleases(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
-	o := subscribers.ListenOptions{Name: "n", Lease: time.Hour}
-	finish, began := make(chan struct{}), make(chan string, 1000)
-	oa, started := (&received{}).options(o)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- l.Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
-			began <- b.ID
-			if b.ID >= "n00100" {
-				<-finish
-				return subscribers.ErrStopping
-			}
-			return nil
-		}, oa)
-	}()
-	storetest.Receive(t, "it listens", started)
-	ids := numbers("n", 200)
-	flood(t, db, []string{topic}, ids...)
-	for id := ""; id != "n00100"; {
-		id = storetest.Receive(t, "one is handled", began)
-	}
-	other := &received{}
-	stop()
-	listenInto(t, newListener(t, db), topic, other, o)
-	storetest.Eventually(t, "the other has what was not begun", func() bool { return other.size() == 99 })
-	close(finish)
-	storetest.Should(t, storetest.Receive(t, "it ends", ended))
-	storetest.Eventually(t, "the other has what was not finished", func() bool { return other.size() == 100 })
-	wantSet(t, other, ids[100:]...)
-	for _, b := range other.all {
-		if b.Attempt != 1 {
-			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
-		}
-	}
-	nothingHeld(t, db, "n")
-	if len(began) > 0 {
-		t.Errorf("it began %s after it was stopped", <-began)
 	}
 }
 
@@ -459,7 +374,7 @@ func echo(t *testing.T, db *notify.Store, stopCarrier func()) {
 	t.Helper()
 	last := make(map[string]string)
 	for _, keys := range db.KeysOfAll() {
-		beat, err := hear(t, db, keys.Beat()).ReceiveMessage(t.Context())
+		beat, err := storetest.Subscribe(t, db, keys.Beat()).ReceiveMessage(t.Context())
 		storetest.Must(t, err)
 		last[keys.Beat()] = beat.Payload
 	}
@@ -470,8 +385,7 @@ func echo(t *testing.T, db *notify.Store, stopCarrier func()) {
 // endedLeases returns how many broadcasts of a name anybody may take.
 func endedLeases(t *testing.T, db *notify.Store, name string) int64 {
 	t.Helper()
-	now, err := db.Client().Time(t.Context()).Result()
-	storetest.Must(t, err)
+	now := redisNow(t, db)
 	n, err := db.Client().ZCount(t.Context(), db.KeysOf(topic).Held(name), "-inf", fmt.Sprint(now.UnixMilli())).Result()
 	storetest.Must(t, err)
 	return n

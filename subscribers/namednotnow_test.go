@@ -17,43 +17,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// The pause is kept to where nothing else would wake it, by hands that are free, and uses up no attempt.
-func TestNamedNotNow(t *testing.T) {
-	t.Parallel()
-	pauses := []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond}
-	db := storetest.Open(t)
-	stopCarrier := carry(t, db)
-	var calls []time.Time // of one broadcast after the other
-	refused, begin := make(chan struct{}), make(chan struct{})
-	stop := listenBy(t, newListener(t, db), func(_ context.Context, b *subscribers.Broadcast) error {
-		if len(calls) == 0 {
-			close(refused)
-			<-begin
-		}
-		if calls = append(calls, time.Now()); b.Attempt != 1 {
-			t.Errorf("call %d is attempt %d", len(calls), b.Attempt)
-		}
-		if len(calls) <= len(pauses) {
-			return subscribers.NotNow(errBarred, pauses[len(calls)-1])
-		}
-		return nil
-	}, subscribers.ListenOptions{Name: "n", Concurrency: 4, MaxAttempts: 1})
-	broadcast(t, db, topic, "a")
-	storetest.Receive(t, "it is handled", refused)
-	stopCarrier() // nobody's beat is needed
-	close(begin)
-	nothingHeld(t, db, "n")
-	stop()
-	for i, pause := range pauses {
-		if wait := calls[i+1].Sub(calls[i]); wait < pause {
-			t.Errorf("again after %v, want %v", wait, pause)
-		}
-	}
-	if len(calls) != len(pauses)+1 {
-		t.Errorf("%d calls", len(calls))
-	}
-}
-
 // With one hand nothing overtakes what was refused, also where what was taken
 // ahead had been given back before.
 func TestNamedNotNowKeepsOrder(t *testing.T) {
@@ -141,34 +104,6 @@ func TestNamedNotNowLeavesOthersAlone(t *testing.T) {
 	nothingHeld(t, db, "n")
 }
 
-// A process that refused a broadcast and is gone without a word left nothing behind that waits for a lease to end.
-func TestNamedNotNowAndCrash(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
-	carry(t, db)
-	guest := away(t, db, server.URL())
-	o := subscribers.ListenOptions{Name: "n", Lease: time.Hour}
-	refused := make(chan struct{}, 100)
-	listenBy(t, newListener(t, guest.store), func(context.Context, *subscribers.Broadcast) error {
-		refused <- struct{}{}
-		return subscribers.NotNow(errBarred, time.Hour)
-	}, o)
-	ids := numbers("n", 20)
-	flood(t, db, []string{topic}, ids...)
-	storetest.Receive(t, "it is refused", refused)
-	storetest.Eventually(t, "it is given back", func() bool { return endedLeases(t, db, "n") == held(t, db, "n") })
-	guest.leave()
-	other, _ := listen(t, newListener(t, db), topic, o)
-	wantIDs(t, other, ids...)
-	for _, b := range other.all {
-		if b.Attempt != 1 {
-			t.Errorf("%s came in attempt %d", b.ID, b.Attempt)
-		}
-	}
-	nothingHeld(t, db, "n")
-}
-
 // endLeases ends the leases of all that a name has in hand.
 func endLeases(t *testing.T, db *notify.Store, name string) {
 	t.Helper()
@@ -177,92 +112,6 @@ func endLeases(t *testing.T, db *notify.Store, name string) {
 	storetest.Must(t, err)
 	for _, member := range members {
 		storetest.Must(t, db.Client().ZAdd(t.Context(), held, redis.Z{Score: 1, Member: member}).Err())
-	}
-}
-
-// A NotNow that Redis does not learn of before the lease ends: another has the
-// broadcast by then, in the next attempt, and keeps it when the first one is back.
-func TestNamedNotNowAfterItsLease(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
-	carry(t, db)
-	guest := away(t, db, server.URL())
-	began, refuse := make(chan struct{}, 100), make(chan struct{})
-	back := &received{}
-	listenBy(t, newListener(t, guest.store), func(ctx context.Context, b *subscribers.Broadcast) error {
-		if b.ID != "a" {
-			return back.handle(ctx, b)
-		}
-		began <- struct{}{}
-		<-refuse
-		return subscribers.NotNow(errBarred, 0)
-	}, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
-	broadcast(t, db, topic, "a")
-	storetest.Receive(t, "it is handled", began)
-	guest.leave()
-	close(refuse)
-	endLeases(t, db, "n")
-	other := &received{hold: make(chan struct{})}
-	listenInto(t, newListener(t, db), topic, other, subscribers.ListenOptions{Name: "n", Lease: time.Hour})
-	lease := time.Now().Add(time.Minute).UnixMilli()
-	storetest.Eventually(t, "the other has it", func() bool { return held(t, db, "n") == 1 && leaseOf(t, db, "n") > lease })
-	lease = leaseOf(t, db, "n")
-	guest.come()
-	broadcast(t, db, topic, "b")
-	wantIDs(t, back, "b") // which it has after it gave a back
-	storetest.Eventually(t, "it is acknowledged", func() bool { return held(t, db, "n") == 1 })
-	if got := leaseOf(t, db, "n"); got != lease {
-		t.Errorf("the lease of the other ends at %d, want %d", got, lease)
-	}
-	close(other.hold)
-	wantIDs(t, other, "a")
-	if b := other.all[0]; b.Attempt != 2 {
-		t.Errorf("it came in attempt %d", b.Attempt)
-	}
-	if n := len(began); n > 0 {
-		t.Errorf("it was begun %d times more where it was refused", n)
-	}
-	nothingHeld(t, db, "n")
-}
-
-// While it stops it acknowledges what is done, and does not wait for those who take longer.
-func TestNamedSettlesWhileItStops(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	finish := map[string]chan struct{}{"fast": make(chan struct{}), "barred": make(chan struct{}), "slow": make(chan struct{})}
-	began := make(chan string, 3)
-	l := subscriberstest.Listener(t, db, subscribers.ListenerOptions{Grace: time.Hour})
-	o := subscribers.ListenOptions{Name: "n", Concurrency: 3, Lease: time.Hour}
-	stop := listenBy(t, l, func(_ context.Context, b *subscribers.Broadcast) error {
-		began <- b.ID
-		<-finish[b.ID]
-		if b.ID == "barred" {
-			return subscribers.NotNow(errBarred, time.Hour)
-		}
-		return nil
-	}, o)
-	broadcast(t, db, topic, "fast", "barred", "slow")
-	for range finish {
-		storetest.Receive(t, "all are begun", began)
-	}
-	stopped := make(chan struct{})
-	go func() {
-		stop()
-		close(stopped)
-	}()
-	close(finish["fast"])
-	storetest.Eventually(t, "the fast one is acknowledged", func() bool { return held(t, db, "n") == 2 })
-	close(finish["barred"])
-	other, _ := listen(t, newListener(t, db), topic, o)
-	wantIDs(t, other, "barred")
-	close(finish["slow"])
-	storetest.Receive(t, "it stops", stopped)
-	nothingHeld(t, db, "n")
-	wantIDs(t, other, "barred")
-	if b := other.all[0]; b.Attempt != 1 {
-		t.Errorf("it came in attempt %d", b.Attempt)
 	}
 }
 

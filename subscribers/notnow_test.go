@@ -15,36 +15,6 @@ import (
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
 
-// The pause is kept to where nothing else would wake it, by hands that are free, and uses up no attempt. No carrier runs: nobody's beat is needed.
-func TestNotNow(t *testing.T) {
-	t.Parallel()
-	pauses := []time.Duration{0, -time.Second, time.Nanosecond, 50 * time.Millisecond, 100 * time.Millisecond}
-	db := storetest.Unhurried(storetest.Open(t))
-	var calls []time.Time // of one message after the other
-	storetest.Set(t, db, topic, notify.SettingsChange{Attempts: new(1)})
-	stop := handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		if calls = append(calls, time.Now()); d.Attempt != 1 {
-			t.Errorf("call %d is attempt %d", len(calls), d.Attempt)
-		}
-		if len(calls) <= len(pauses) {
-			return subscribers.NotNow(errBarred, pauses[len(calls)-1])
-		}
-		return nil
-	}, subscribers.HandleOptions{Concurrency: 4})
-	storetest.Publish(t, db, body("a"))
-	settled(t, db)
-	stop()
-	for i, pause := range pauses {
-		if wait := calls[i+1].Sub(calls[i]); wait < pause {
-			t.Errorf("again after %v, want %v", wait, pause)
-		}
-	}
-	if len(calls) != len(pauses)+1 {
-		t.Errorf("%d calls", len(calls))
-	}
-	storetest.Empty(t, db)
-}
-
 // What is tried behind the pause is the oldest each time, or one behind the other. It keeps its place, and how late it is does not count.
 func TestNotNowTries(t *testing.T) {
 	t.Parallel()
@@ -154,7 +124,7 @@ func TestDeathsAreReported(t *testing.T) {
 	if storetest.Shards() > 1 {
 		channel = db.KeysOf(topic).Deaths()
 	}
-	told := hear(t, db, channel).Channel()
+	told := storetest.Subscribe(t, db, channel).Channel()
 	received := func() map[string]any {
 		t.Helper()
 		var got map[string]any
@@ -186,8 +156,7 @@ func TestDeathsAreReported(t *testing.T) {
 	m = body("c")
 	m.TTL = time.Millisecond
 	storetest.Publish(t, db, m)
-	info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "c")
-	storetest.Must(t, err)
+	info := inspect(t, db, "c")
 	storetest.Eventually(t, "it has expired, and nobody carries", func() bool {
 		now, err := db.Client().Time(t.Context()).Result()
 		return err == nil && now.After(info.Expires.Add(time.Millisecond))

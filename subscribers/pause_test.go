@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -69,34 +67,6 @@ func TestPauseWhileSubscribersWait(t *testing.T) {
 	storetest.Empty(t, db)
 }
 
-// Subscribers that wait handle what is ready when the pause ends by itself, not before, by Redis's clock: no beat helps.
-func TestPauseThatEnds(t *testing.T) {
-	t.Parallel()
-	db := quiet(t, storetest.Open(t))
-	got := make(chan time.Time, 100)
-	for range 3 {
-		handle(t, db, func(ctx context.Context, _ *subscribers.Delivery) error {
-			now, err := db.Client().Time(ctx).Result()
-			got <- now
-			return err
-		})
-	}
-	storetest.Eventually(t, "they wait", func() bool { return counts(t, db).Waiting == 3 })
-	carry(t, db)
-	end, err := store.PauseUntil(t.Context(), db, topic, store.In(300*time.Millisecond))
-	storetest.Must(t, err)
-	for i := range 10 {
-		storetest.Publish(t, db, body(fmt.Sprint(i)))
-	}
-	for range 10 {
-		if now := storetest.Receive(t, "a message", got); now.Before(end) {
-			t.Errorf("one is handled at %v, before %v", now, end)
-		}
-	}
-	settled(t, db)
-	storetest.Empty(t, db)
-}
-
 // What a worker has in hand when its topic is paused is finished; its next
 // claim brings nothing, and it waits, without asking again with every beat.
 func TestPauseInTheMiddle(t *testing.T) {
@@ -145,49 +115,6 @@ func TestPauseInTheMiddle(t *testing.T) {
 	}
 	settled(t, db)
 	storetest.Empty(t, db)
-}
-
-// A lease ends while the topic is paused: the message stays ready, with an attempt used up.
-func TestLeaseEndsWhilePaused(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	c := subscriberstest.Claimer(t, db)
-	storetest.Publish(t, db, body("kept"), body("lost"))
-	kept, lost := claimOne(t, c, time.Minute), claimOne(t, c, record.MinLease)
-	s := newSwitches(t, db)
-	s.pause()
-	storetest.Eventually(t, "the lease ends", func() bool { return counts(t, db).Ready == 1 })
-	if err := kept.Ack(t.Context()); err != nil {
-		t.Errorf("acknowledge what was in hand: %v", err)
-	}
-	if got, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 10, Lease: time.Minute}); err != nil || len(got) > 0 {
-		t.Errorf("claimed %v, %v", got, err)
-	}
-	s.resume()
-	if again := claimOne(t, c, time.Minute); again.ID != lost.ID || again.Attempt != 2 {
-		t.Errorf("claimed %s in attempt %d", again.ID, again.Attempt)
-	}
-}
-
-// The waiting list is lost while the topic is paused: the resume finds nobody, and the beat helps.
-func TestWaitingListIsLostWhilePaused(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	got := make(chan string, 10)
-	handle(t, db, idsInto(got))
-	storetest.Eventually(t, "the subscriber waits", func() bool { return counts(t, db).Waiting == 1 })
-	s := newSwitches(t, db)
-	s.pause()
-	storetest.Publish(t, db, body("a"))
-	storetest.Must(t, db.Client().Del(t.Context(), db.KeysOf(topic).Waiting(topic)).Err())
-	beats(t, db, 2)
-	if len(got) > 0 {
-		t.Error("a message of a topic that is paused was handed out")
-	}
-	s.resume()
-	storetest.Receive(t, "the message", got)
 }
 
 // A topic is paused and resumed again and again while messages are published and handled: each is handled once, but for those whose

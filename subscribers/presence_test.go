@@ -183,9 +183,7 @@ func TestWorkersThatDied(t *testing.T) {
 	db.Client().HSet(t.Context(), db.Keys().Workers(), "foreign", "x")
 	storetest.Run(t, subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "a"}).Run)
 	wantWorkers(t, db, "a  worker ")
-	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carry(t, db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
 	storetest.Eventually(t, "it is forgotten", func() bool {
 		return db.Client().HLen(t.Context(), db.Keys().Workers()).Val() == 1
 	})

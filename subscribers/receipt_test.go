@@ -36,24 +36,11 @@ func settleWithStaleReceipts(t *testing.T, giveBack func(*subscribers.Claimer, s
 	db := storetest.Open(t)
 	carry(t, db)
 	c := subscriberstest.Claimer(t, db)
-	claim := func(lease time.Duration) (d subscribers.Delivery) {
-		storetest.Eventually(t, "there is one to claim", func() bool {
-			ds, err := c.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: lease})
-			storetest.Must(t, err)
-			if len(ds) == 1 {
-				d = ds[0]
-			}
-			return len(ds) == 1
-		})
-		return d
-	}
 	for met := 0; met < collisions; {
 		storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x")})
-		first := claim(time.Minute)
+		first := claimed(t, c, subscribers.ClaimOptions{Lease: time.Minute})
 		storetest.Must(t, giveBack(c, first))
-		now, err := db.Client().Time(t.Context()).Result()
-		storetest.Must(t, err)
-		second := claim(first.Receipt.Until().Sub(now).Truncate(time.Millisecond))
+		second := claimed(t, c, subscribers.ClaimOptions{Lease: first.Receipt.Until().Sub(redisNow(t, db)).Truncate(time.Millisecond)})
 		if first.Receipt.Until().UnixMilli() == second.Receipt.Until().UnixMilli() {
 			met++
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -22,7 +21,7 @@ import (
 // eightShards opens a store of eight shards, whose carrier runs.
 func eightShards(t *testing.T) *notify.Store {
 	t.Helper()
-	db := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 8)
+	db := storetest.Sharded(t, 8)
 	carry(t, db)
 	return db
 }
@@ -131,28 +130,10 @@ func TestResumeInManyShards(t *testing.T) {
 	}
 }
 
-// A slow listener falls behind the windows of all shards, and gets each broadcast once nevertheless; others do not wait for it.
-func TestSlowListenerInManyShards(t *testing.T) {
-	t.Parallel()
-	db := eightShards(t)
-	l := newListener(t, db)
-	slow, hold := &received{hold: make(chan struct{})}, subscribers.ListenOptions{}
-	listenInto(t, l, ">", slow, hold)
-	fast, _ := listen(t, l, ">")
-	topics, ids := manyTopics(), numbers("n", 24_000)
-	flood(t, db, topics, ids...)
-	wantEach(t, fast, topics, ids...)
-	close(slow.hold)
-	wantEach(t, slow, topics, ids...)
-	if n := l.Stats(); n.Lagged == 0 || n.Gaps > 0 {
-		t.Errorf("%+v", n)
-	}
-}
-
 // A bookmark is refused by a store that has another number of shards, and a position where many shards are meant.
 func TestBookmarkOfAnotherStore(t *testing.T) {
 	t.Parallel()
-	one, four := shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 1), shardsAt(t, storetest.URL(), "test-"+notify.NewID(), 4)
+	one, four := storetest.Sharded(t, 1), storetest.Sharded(t, 4)
 	eight := eightShards(t)
 	h, _ := listen(t, newListener(t, eight), ">")
 	for _, test := range []struct {
@@ -299,28 +280,6 @@ func TestNameIsRemovedInManyShards(t *testing.T) {
 		storetest.Must(t, remove())
 		if err := storetest.Receive(t, "it ends", ended); !errors.Is(err, notify.ErrNoListener) {
 			t.Errorf("%s: %v", pattern, err)
-		}
-	}
-}
-
-// Deaths in all shards are told to a name that listens to those of all topics.
-func TestDeathsInManyShards(t *testing.T) {
-	t.Parallel()
-	db := eightShards(t)
-	h, _ := listen(t, newListener(t, db), "$dead.>", subscribers.ListenOptions{Name: "n"})
-	topics := manyTopics()
-	for _, topic := range topics {
-		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "m"})
-		ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1})
-		if err != nil || len(ds) != 1 {
-			t.Fatal(ds, err)
-		}
-		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no")))
-	}
-	storetest.Eventually(t, "all deaths are told", func() bool { return h.size() == len(topics) })
-	for _, b := range h.all {
-		if !slices.Contains(topics, strings.TrimPrefix(b.Topic, record.DeadPrefix)) {
-			t.Errorf("a death of %s", b.Topic)
 		}
 	}
 }

@@ -165,7 +165,7 @@ func TestRedisHangs(t *testing.T) {
 	server := storetest.Server(t)
 	db := storetest.At(t, server.URL(), "")
 	logs := started(t, server.URL(), "carrier", "subscriber", "listener")
-	beats := hear(t, db, db.KeysOf(topic).Beat())
+	beats := storetest.Subscribe(t, db, db.KeysOf(topic).Beat())
 	storetest.Eventually(t, "all are subscribed", func() bool {
 		n, err := db.Client().PubSubNumSub(t.Context(), db.KeysOf(topic).Beat()).Result()
 		return err == nil && n[db.KeysOf(topic).Beat()] == 1+int64(len(logs))

@@ -5,41 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-// hear subscribes to a channel as another program does, until the test ends.
-func hear(t testing.TB, db *notify.Store, channel string) *redis.PubSub {
-	t.Helper()
-	subscribe := db.Client().Subscribe
-	if storetest.Shards() > 1 {
-		subscribe = db.Client().SSubscribe
-	}
-	line := subscribe(t.Context(), channel)
-	t.Cleanup(func() { line.Close() })
-	storetest.Must(t, storetest.ErrOf(line.Receive(t.Context())))
-	return line
-}
-
-// shout publishes on a channel as another program does, and returns how many heard it.
-func shout(ctx context.Context, db *notify.Store, channel, payload string) (int64, error) {
-	if storetest.Shards() > 1 {
-		return db.Client().SPublish(ctx, channel, payload).Result()
-	}
-	return db.Client().Publish(ctx, channel, payload).Result()
-}
 
 func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 	t.Parallel()
@@ -53,8 +28,7 @@ func TestDelayedMessageIsHandledOnceAndGone(t *testing.T) {
 	storetest.Publish(t, db, m)
 
 	d := storetest.Receive(t, "the message is handled", got)
-	now, err := db.Client().Time(t.Context()).Result()
-	storetest.Must(t, err)
+	now := redisNow(t, db)
 	if d.Due.After(now) {
 		t.Errorf("handled at %v, before it was due at %v", now, d.Due)
 	}
@@ -89,40 +63,6 @@ func TestOrderAtConcurrencyOne(t *testing.T) {
 		ids = append(ids, storetest.Receive(t, "all are handled", got))
 	}
 	storetest.Same(t, "order", want, ids)
-}
-
-func TestConcurrencyIsReachedAndKept(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	const hands, n = 8, 40
-	var now, most atomic.Int64
-	all := make(chan struct{}) // closed when all hands are busy at once
-	atOnce := sync.OnceFunc(func() { close(all) })
-	handle(t, db, func(ctx context.Context, _ *subscribers.Delivery) error {
-		k := now.Add(1)
-		defer now.Add(-1)
-		if k > most.Load() {
-			most.Store(k)
-		}
-		if k == hands {
-			atOnce()
-		}
-		select {
-		case <-all:
-		case <-ctx.Done():
-		}
-		return nil
-	}, subscribers.HandleOptions{Concurrency: hands})
-	var messages []notify.Message
-	for i := range n {
-		messages = append(messages, body(fmt.Sprint(i)))
-	}
-	storetest.Publish(t, db, messages...)
-	storetest.Receive(t, "all hands are busy", all)
-	settled(t, db)
-	if most.Load() != hands {
-		t.Errorf("%d handlers ran at once, want %d", most.Load(), hands)
-	}
 }
 
 func TestFailureIsRetriedWithItsAttempts(t *testing.T) {
@@ -231,8 +171,7 @@ func TestForeignRecordIsBuried(t *testing.T) {
 // extendsOf returns what reports whether the lease of a message that is in hand now was extended since.
 func extendsOf(t *testing.T, db *notify.Store, id string) (extended func() bool) {
 	t.Helper()
-	began, err := db.Client().Time(t.Context()).Result()
-	storetest.Must(t, err)
+	began := redisNow(t, db)
 	return func() bool { return currentReceipt(t, db, id).Until().After(began.Add(brief + time.Second)) }
 }
 
@@ -250,28 +189,6 @@ func TestLeaseIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	storetest.Empty(t, db)
 	if len(began) > 0 {
 		t.Error("it was handled again")
-	}
-}
-
-func TestHandlerContextEndsWithItsLease(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	causes := make(chan error, 1)
-	began := make(chan subscribers.Delivery, 1)
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(brief)})
-	storetest.RingAlone(t, db, topic)
-	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
-		began <- *d
-		<-ctx.Done()
-		causes <- context.Cause(ctx)
-		return ctx.Err()
-	})
-	storetest.Publish(t, db, body("a"))
-	d := storetest.Receive(t, "the handler begins", began)
-	// Somebody else settles it, under the receipt of the moment.
-	storetest.Must(t, db.Client().ZRem(t.Context(), db.KeysOf(topic).Leased(), record.Member(topic, d.ID)).Err())
-	if cause := storetest.Receive(t, "the handler's context ends", causes); !errors.Is(cause, notify.ErrLeaseLost) {
-		t.Errorf("its context ended because of %v", cause)
 	}
 }
 
@@ -352,57 +269,6 @@ func TestGraceEndsHandlersWithoutUsingUpAnAttempt(t *testing.T) {
 	}
 }
 
-// What was claimed ahead of a hand that got stuck goes to somebody else.
-func TestStalledHandlerReleasesWhatWasClaimedAhead(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	end := make(chan struct{})
-	defer close(end)
-	stuck := make(chan struct{}, 1)
-	slow := func(_ context.Context, d *subscribers.Delivery) error {
-		if d.ID == "stuck" {
-			stuck <- struct{}{}
-			<-end
-		}
-		return nil
-	}
-	handleAs(t, db, subscribers.SubscriberOptions{Grace: time.Minute}, slow)
-	var messages []notify.Message
-	for i := range 500 {
-		messages = append(messages, body(fmt.Sprintf("%03d", i)))
-	}
-	storetest.Publish(t, db, messages...)
-	settled(t, db) // it knows now that its hand is fast
-	first := body("stuck")
-	first.Due = time.Now().Add(-time.Hour)
-	messages = []notify.Message{first}
-	for i := range 20 {
-		messages = append(messages, body(fmt.Sprintf("x%02d", i)))
-	}
-	storetest.Publish(t, db, messages...)
-	storetest.Receive(t, "the hand gets stuck", stuck)
-
-	var mu sync.Mutex
-	got := make(map[string]int)
-	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		mu.Lock()
-		defer mu.Unlock()
-		got[d.ID] = d.Attempt
-		return nil
-	})
-	storetest.Eventually(t, "the other one handles the rest", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(got) == 20
-	})
-	for id, attempt := range got {
-		if attempt != 1 {
-			t.Errorf("%s was handled in attempt %d", id, attempt)
-		}
-	}
-}
-
 // A waiting list that is lost, with the connection whole, is made again by the beat.
 func TestWaitingListIsLost(t *testing.T) {
 	t.Parallel()
@@ -421,7 +287,7 @@ func TestHungSubscriberIsRungLast(t *testing.T) {
 	t.Parallel()
 	db := storetest.Unhurried(storetest.Open(t))
 	hung := db.KeysOf(topic).Inbox("hung")
-	hear(t, db, hung)
+	storetest.Subscribe(t, db, hung)
 	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", db.KeysOf(topic).Waiting(topic), 1, hung).Err())
 	storetest.Publish(t, db, body("first"))
 	got := make(chan string, 10)
@@ -431,24 +297,6 @@ func TestHungSubscriberIsRungLast(t *testing.T) {
 		storetest.Eventually(t, "both wait", func() bool { return counts(t, db).Waiting == 2 })
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
 		storetest.Receive(t, "the next is handled", got)
-	}
-}
-
-func TestRetryAfterNothing(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	attempts := make(chan int, 10)
-	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		attempts <- d.Attempt
-		if d.Attempt == 1 {
-			return subscribers.RetryAfter(nil, time.Millisecond)
-		}
-		return nil
-	})
-	storetest.Publish(t, db, body("a"))
-	for range 2 {
-		storetest.Receive(t, "the next attempt", attempts)
 	}
 }
 
@@ -492,80 +340,19 @@ func TestLostLeaseBesideOthers(t *testing.T) {
 	}
 }
 
-// With Redis away, a subscriber stops soon after its grace, not when its leases end.
-func TestStopWithoutRedis(t *testing.T) {
-	t.Parallel()
-	server := storetest.Server(t)
-	db := storetest.Unhurried(storetest.At(t, server.URL(), ""))
-	began, end := make(chan struct{}, 10), make(chan struct{})
-	storetest.Set(t, db, topic, notify.SettingsChange{Lease: new(time.Hour)})
-	stop := handleAs(t, db, subscribers.SubscriberOptions{Grace: 100 * time.Millisecond}, func(_ context.Context, d *subscribers.Delivery) error {
-		began <- struct{}{}
-		<-end
-		if d.ID == "fails" {
-			return errors.New("no")
-		}
-		return nil
-	}, subscribers.HandleOptions{Concurrency: 4})
-	storetest.Publish(t, db, body("fails"), body("succeeds"))
-	for range 2 {
-		storetest.Receive(t, "the handlers begin", began)
-	}
-	server.Kill()
-	close(end)
-	stopped := make(chan struct{})
-	go func() {
-		stop()
-		close(stopped)
-	}()
-	storetest.Receive(t, "the subscriber stops", stopped)
-}
-
+// What a call may not do, beside what TestAllFaultsOfACall names.
 func TestMisuse(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	nothing := succeeds
-	for _, test := range []struct {
-		name, field, want string
-		call              func(*subscribers.Subscriber) error
-	}{
-		{"topic", "topic", "topic", func(s *subscribers.Subscriber) error {
-			return s.Handle("a b", nothing)
-		}},
-		{"no handler", "handler", "nil", func(s *subscribers.Subscriber) error { return s.Handle("b", nil) }},
-		{"twice", "topic", "already", func(s *subscribers.Subscriber) error {
-			return s.Handle(topic, nothing)
-		}},
-		{"concurrency", "concurrency", "concurrency -1", func(s *subscribers.Subscriber) error {
-			return s.Handle("b", nothing, subscribers.HandleOptions{Concurrency: -1})
-		}},
-		{"two options", "options", "2 are given", func(s *subscribers.Subscriber) error {
-			return s.Handle("b", nothing, subscribers.HandleOptions{}, subscribers.HandleOptions{})
-		}},
-		{"JSON of no handler", "handler", "nil", func(s *subscribers.Subscriber) error {
-			return subscribers.HandleJSON[order](s, "b", nil)
-		}},
-		{"JSON of no subscriber", "subscriber", "use one of NewSubscriber", func(*subscribers.Subscriber) error {
-			return subscribers.HandleJSON(nil, "b", func(context.Context, *subscribers.Delivery, order) error { return nil })
-		}},
-		{"JSON with two options", "options", "2 are given", func(s *subscribers.Subscriber) error {
-			return subscribers.HandleJSON[order](s, "b", nil, subscribers.HandleOptions{}, subscribers.HandleOptions{})
-		}},
-		{"OnBadJSON without JSON", "on_bad_json", "HandleJSON", func(s *subscribers.Subscriber) error {
-			return s.Handle("b", nothing, subscribers.HandleOptions{OnBadJSON: func(_ context.Context, _ *subscribers.Delivery, err error) error { return err }})
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			sub := subscriberstest.Subscriber(t, db)
-			storetest.Must(t, sub.Handle(topic, nothing))
-			wantFault(t, test.call(sub), test.field, test.want)
-		})
-	}
-	if _, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Grace: -1}); !errors.Is(err, notify.ErrInvalid) {
-		t.Errorf("negative grace: %v", err)
-	}
-	sub := subscriberstest.Subscriber(t, db)
-	storetest.Fails(t, "no handler", sub.Run(t.Context()), notify.ErrInvalid)
+	sub := subscriberstest.Subscriber(t, storetest.Open(t))
+	wantFault(t, sub.Run(t.Context()), "handler", "call Handle before Run")
+	storetest.Must(t, sub.Handle(topic, succeeds))
+	wantFault(t, sub.Handle(topic, succeeds), "topic", "already")
+	wantFault(t, sub.Handle("b", succeeds, subscribers.HandleOptions{}, subscribers.HandleOptions{}), "options", "2 are given")
+	wantFault(t, sub.Handle("b", succeeds, subscribers.HandleOptions{Concurrency: -1}), "concurrency", "concurrency -1")
+	wantFault(t, sub.Handle("b", nil), "handler", "nil")
+	noJSON := func(_ context.Context, _ *subscribers.Delivery, err error) error { return err }
+	wantFault(t, sub.Handle("b", succeeds, subscribers.HandleOptions{OnBadJSON: noJSON}), "on_bad_json", "HandleJSON")
+	wantFault(t, subscribers.HandleJSON(nil, "b", func(context.Context, *subscribers.Delivery, order) error { return nil }), "subscriber", "use one of NewSubscriber")
 }
 
 // A call names everything that is wrong with it at once, each in a sentence of its own.
@@ -579,7 +366,7 @@ func TestAllFaultsOfACall(t *testing.T) {
 		err  error
 		want string
 	}{
-		"Handle":     {sub.Handle("a b", nil, subscribers.HandleOptions{Concurrency: -1, OnBadJSON: onBad}), "topic on_bad_json concurrency handler"},
+		"Handle":     {sub.Handle("a b", nil, subscribers.HandleOptions{Concurrency: -1, MinAge: -1, OnBadJSON: onBad}), "topic on_bad_json concurrency min_age handler"},
 		"HandleJSON": {subscribers.HandleJSON[order](nil, "a b", nil, subscribers.HandleOptions{}, subscribers.HandleOptions{}), "topic options handler subscriber"},
 		"Claim":      {errClaim, "topic wait max min_age lease"},
 		"Listen":     {listener.Listen(t.Context(), "a..b", nil, subscribers.ListenOptions{Lease: time.Second}), "pattern handler name"},
@@ -601,8 +388,7 @@ func TestAllFaultsOfACall(t *testing.T) {
 func TestEvictingRedisEndsRun(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	sub, err := subscribers.NewSubscriber(storetest.At(t, server.URL(), ""))
-	storetest.Must(t, err)
-	storetest.Must(t, sub.Handle(topic, succeeds))
-	storetest.Fails(t, "run", sub.Run(t.Context()), notify.ErrUnfit)
+	for _, name := range []string{"subscriber", "listener", "named listener"} {
+		storetest.Fails(t, name, programs[name](t, storetest.At(t, server.URL(), ""))(t.Context()), notify.ErrUnfit)
+	}
 }

@@ -356,9 +356,7 @@ func TestClaimsAreForgotten(t *testing.T) {
 	if got := claims(); got != n {
 		t.Fatalf("%d claims are noted", got)
 	}
-	mover, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
-	storetest.Must(t, err)
-	storetest.Run(t, mover.Run)
+	carry(t, db, carrier.Options{Lease: carrier.MinLease, Sweep: carrier.MinSweep})
 	storetest.Eventually(t, "most are forgotten", func() bool { return claims() <= 8 })
 	if info := inspect(t, db, kept.ID); info.By != "w-1" {
 		t.Errorf("who has %s is forgotten", kept.ID)
