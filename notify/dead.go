@@ -2,9 +2,7 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/bellhopd/bellhop/notify/store"
@@ -56,36 +54,4 @@ func (i *Inspector) operate(ctx context.Context, run operation, topic string, id
 		ids = ids[dealt.Checked:]
 	}
 	return total, nil
-}
-
-// ExportDead writes the dead letters of a topic as lines of JSON (Line), oldest death
-// first, and returns how many there were. They stay where they are. It calls on, which
-// may be nil, with the total after each page. Errors: ErrInvalid, that of the
-// connection, or of w.
-func (i *Inspector) ExportDead(ctx context.Context, topic string, w io.Writer, on func(total int)) (int, error) {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	total, cursor := 0, ""
-	for {
-		var page Page
-		_, err := store.Paced(ctx, func(ctx context.Context) (err error) {
-			page, err = i.List(ctx, topic, Dead, store.MostLetters, cursor)
-			return err
-		})
-		if err != nil {
-			return total, err
-		}
-		for _, info := range page.Messages {
-			if err := encoder.Encode(info.Line()); err != nil {
-				return total, fmt.Errorf("export dead letters of %s: %w", topic, err)
-			}
-			total++
-		}
-		if on != nil {
-			on(total)
-		}
-		if cursor = page.Cursor; cursor == "" {
-			return total, nil
-		}
-	}
 }

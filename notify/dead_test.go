@@ -1,11 +1,8 @@
 package notify_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,27 +75,8 @@ func TestDeadLettersGivenTwice(t *testing.T) {
 	}
 }
 
-// An export reads in small steps, since other calls to Redis wait for each. A dead letter without a record is exported, too.
-func TestExportInSteps(t *testing.T) {
-	t.Parallel()
-	pub, store := open(t)
-	const n = 334
-	die(t, store, numbered(n)...)
-	storetest.Must(t, store.Client().HDel(t.Context(), store.KeysOf(topic).Messages(), topic+":0000").Err())
-	last := 0
-	inSteps := func(total int) {
-		if total < last || total > last+50 {
-			t.Errorf("one step led from %d to %d", last, total)
-		}
-		last = total
-	}
-	if got, err := pub.ExportDead(t.Context(), topic, io.Discard, inSteps); err != nil || got != n || last != n {
-		t.Errorf("exported %d, the last step led to %d, %v", got, last, err)
-	}
-}
-
-// An export can be published again.
-func TestExport(t *testing.T) {
+// The lines of dead letters can be published again.
+func TestLinesOfDead(t *testing.T) {
 	t.Parallel()
 	pub, store := open(t)
 	binary := message("binary", time.Time{})
@@ -107,28 +85,30 @@ func TestExport(t *testing.T) {
 	full := message("full", time.Time{})
 	full.Headers, full.ContentType, full.TTL, full.MaxAttempts = map[string]string{"K": "<v>"}, "text/plain", time.Hour, 7
 	die(t, store, append(numbered(700), binary, signal, full)...)
-	var out bytes.Buffer
-	n, err := pub.ExportDead(t.Context(), topic, &out, nil)
-	if err != nil || n != 703 {
-		t.Fatalf("exported %d, %v", n, err)
-	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var lines [][]byte
 	messages := make(map[string]notify.Message)
-	for _, line := range lines {
-		m, err := notify.ParseLine([]byte(line))
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, err := pub.List(t.Context(), topic, notify.Dead, 500, cursor)
+		storetest.Must(t, err)
+		for _, info := range page.Messages {
+			line, err := json.Marshal(info.Line())
+			storetest.Must(t, err)
+			m, err := notify.ParseLine(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			lines, messages[m.ID] = append(lines, line), m
 		}
-		messages[m.ID] = m
+		cursor = page.Cursor
 	}
 	storetest.Same(t, "it", full, messages["full"])
 	storetest.Same(t, "it", binary, messages["binary"])
 	storetest.Same(t, "it", signal, messages["signal"])
 	var line notify.Line
-	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil || line.Reason != "because of 0000" || line.AttemptsUsed != 1 || line.Died == nil {
+	if err := json.Unmarshal(lines[0], &line); err != nil || line.Reason != "because of 0000" || line.AttemptsUsed != 1 || line.Died == nil {
 		t.Errorf("got %+v, %v", line, err)
 	}
 	if len(messages) != 703 || counts(t, pub).Dead != 703 {
-		t.Errorf("%d were exported, %d are left", len(messages), counts(t, pub).Dead)
+		t.Errorf("%d are listed, %d are left", len(messages), counts(t, pub).Dead)
 	}
 }

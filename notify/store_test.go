@@ -409,7 +409,7 @@ func useEverything(t *testing.T, db *notify.Store) {
 		must("release", err)
 	}
 	bury(t, db, 1)
-	must("export", storetest.ErrOf(letters.ExportDead(ctx, topic, &strings.Builder{}, nil)))
+	must("list", storetest.ErrOf(letters.List(ctx, topic, notify.Dead, 10, "")))
 	must("requeue", storetest.ErrOf(letters.Requeue(ctx, topic, storetest.Dead(t, db, topic)...)))
 	bury(t, db, 1)
 	must("purge", storetest.ErrOf(letters.Purge(ctx, topic, storetest.Dead(t, db, topic)...)))

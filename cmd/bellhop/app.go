@@ -31,6 +31,7 @@ type app struct {
 	redis    string        // --redis
 	began    bool          // the call was valid: a command runs
 	running  runner.Groups // of commands that handle messages and broadcasts
+	drew     bool          // progress of a search is on the terminal
 }
 
 // helpWidth is the width of the help in columns.
@@ -171,7 +172,7 @@ func (a *app) open() (*session, error) {
 	if s.pub, err = notify.NewPublisher(s.store, c.Publisher()); err != nil {
 		return nil, err
 	}
-	if s.service, err = calls.NewService(s.store, nil, s.log); err != nil {
+	if s.service, err = calls.NewService(s.store, nil, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
 	s.inspector = s.service.Inspector

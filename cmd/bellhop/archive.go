@@ -16,11 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 )
-
-// archivePage is how many rows of the archive a call works on.
-const archivePage = 500
 
 func (a *app) archiveCommand() *cobra.Command {
 	return a.group(&cobra.Command{
@@ -62,8 +58,7 @@ func (s *session) archive() (*archive.Archive, error) {
 
 func (a *app) archiveSearchCommand() *cobra.Command {
 	var f archiveFlags
-	var limit int
-	var cursor string
+	var l list
 	var bodies bool
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "search",
@@ -76,59 +71,34 @@ the day before the last.`,
 		Args: takes(),
 	})
 	a.selecting(c, &f)
-	c.Flags().IntVar(&limit, "limit", 50, "rows on a page")
-	c.Flags().StringVar(&cursor, "cursor", "", "where the page begins, as the page before printed")
+	l.flags(c, "rows to show", goOn)
 	c.Flags().BoolVar(&bodies, "bodies", false, "with --json: print bodies and results, too")
 	var q archive.Query
 	check := func(now askTime) (err error) {
 		q, err = f.query(now)
-		return errors.Join(err, checkLimit(limit))
+		return errors.Join(err, l.check())
 	}
 	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
-		page, err := search(ctx, r, q, limit, cursor, bodies)
-		if err != nil {
-			return err
+		l.page = func(ctx context.Context, limit int, cursor string) (calls.Listing, error) {
+			page, err := r.Search(ctx, q, limit, cursor, bodies)
+			return calls.Rows(page), err
 		}
-		return a.printArchived(page)
+		return printList(ctx, a, &l, func(rows []archive.Row) error { return a.printArchived(&l, rows) })
 	})
 }
 
-// checkLimit rejects a limit below 1.
-func checkLimit(limit int) error {
-	if limit < 1 {
-		return fault.New("limit", "limit %d: use 1 or more", limit)
-	}
-	return nil
-}
-
-// search returns a page that is shorter than limit only at the end.
-func search(ctx context.Context, r *archive.Archive, q archive.Query, limit int, cursor string, bodies bool) (archive.Page, error) {
-	page, err := r.Search(ctx, q, min(limit, archivePage), cursor, bodies)
-	for err == nil && len(page.Rows) < limit && page.Cursor != "" {
-		var more archive.Page
-		more, err = r.Search(ctx, q, min(limit-len(page.Rows), archivePage), page.Cursor, bodies)
-		page = archive.Page{Rows: append(page.Rows, more.Rows...), Cursor: more.Cursor}
-	}
-	return page, err
-}
-
-// printArchived prints a page of the archive.
-func (a *app) printArchived(page archive.Page) error {
-	switch {
-	case a.json:
-		return a.printJSON(calls.ArchivePageOf(page))
-	case len(page.Rows) == 0:
+// printArchived prints rows of the archive as a table.
+func (a *app) printArchived(l *list, all []archive.Row) error {
+	if len(all) == 0 {
 		fmt.Fprintln(a.out, "the archive holds nothing like that")
 		return nil
 	}
 	rows := [][]string{{"ENDED", "TOPIC", "ID", "STATE", "ATTEMPTS", "REASON"}}
-	for _, r := range page.Rows {
+	for _, r := range all {
 		rows = append(rows, []string{a.stamp(r.Ended), r.Topic, r.ID, r.State, strconv.Itoa(r.Attempts), text.Dash(store.Headline(r.Reason))})
 	}
 	a.printRows(rows, 1, 2, 5)
-	if page.Cursor != "" {
-		terminal.Printf(a.out, "\nmore: --cursor %s\n", page.Cursor)
-	}
+	a.printMore(l)
 	return nil
 }
 
@@ -150,7 +120,7 @@ a row, such as its death, and another one after it was requeued.`,
 		case err != nil:
 			return err
 		case a.json:
-			return a.printJSON(calls.ArchivePageOf(archive.Page{Rows: rows}))
+			return a.printJSON(calls.Rows(archive.Page{Rows: rows}))
 		}
 		now := a.now(ctx, s)
 		for i, row := range rows {

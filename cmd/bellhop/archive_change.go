@@ -17,8 +17,7 @@ import (
 func (a *app) archiveRequeueCommand() *cobra.Command {
 	var f archiveFlags
 	var all bool
-	var limit int
-	var cursor string
+	var l list
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "requeue",
 		Short: "Publish what the archive holds again, as due now",
@@ -35,18 +34,18 @@ it would also repeat those that were handled since.`,
 	})
 	a.selecting(c, &f)
 	c.Flags().BoolVar(&all, "all", false, "all that the archive holds")
-	c.Flags().IntVar(&limit, "limit", 0, "requeue at most so many (default: no limit)")
-	c.Flags().StringVar(&cursor, "cursor", "", "where to go on, as the call before printed")
+	c.Flags().IntVar(&l.limit, "limit", 0, "requeue at most so many (default: no limit)")
+	c.Flags().StringVar(&l.cursor, "cursor", "", goOn)
 	var q archive.Query
 	check := func(now askTime) (err error) {
 		q, err = f.chosen(c, all, now)
 		if c.Flags().Changed("limit") {
-			err = errors.Join(err, checkLimit(limit))
+			err = errors.Join(err, l.check())
 		}
 		return err
 	}
 	return a.withArchive(c, check, func(ctx context.Context, _ *session, r *archive.Archive, _ []string) error {
-		done, err := a.inSteps("requeueing", archive.Change{Cursor: cursor}, limit, func(most int, cursor string) (archive.Change, error) {
+		done, err := a.inSteps("requeueing", archive.Change{Cursor: l.cursor}, l.limit, func(most int, cursor string) (archive.Change, error) {
 			return r.Requeue(ctx, q, most, cursor, true)
 		})
 		return a.printRequeued(done, err)
@@ -74,7 +73,7 @@ func (a *app) inSteps(what string, sum archive.Change, limit int, change func(mo
 	bar := a.progress(what, -1)
 	defer func() { _ = bar.Finish() }() // it only draws
 	for {
-		most := archivePage
+		most := mostListed
 		if limit > 0 {
 			most = min(most, limit-sum.Done-sum.Refused)
 		}

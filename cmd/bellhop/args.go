@@ -39,6 +39,8 @@ func explainValue(c *cobra.Command, err error) error {
 		switch name := unknown.GetSpecifiedName(); {
 		case name == "watch":
 			return misused(name, "%w: watch repeats a command, as in: watch bellhop topics --sort overdue", err)
+		case strings.HasPrefix(name, "reschedule-"):
+			return misused(name, "%w: use --reschedule, with --delay or --due", err)
 		case name == "json":
 			return misused(name, "%w: the command has no answer in JSON; its exit code says whether it was done", err)
 		case name == "yes" && c.Flags().Lookup("all") != nil:

@@ -1,24 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/terminal"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/reasons"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -36,8 +32,7 @@ number or the age of BELLHOP_DEAD_KEEP.`,
 }
 
 func (a *app) deadListCommand() *cobra.Command {
-	var limit int
-	var cursor string
+	var l list
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "list [TOPIC]",
 		Short: "List dead letters, oldest first, or count them by topic and reason",
@@ -48,28 +43,24 @@ numbers or names, such as 4711 or order-4711, count as one, which shows # for th
   bellhop dead list order.timeout --limit 100`,
 		Args: takes("[TOPIC]"),
 	})
-	c.Flags().IntVar(&limit, "limit", 50, "messages on a page, or reasons to show")
-	c.Flags().StringVar(&cursor, "cursor", "", "with TOPIC: where the page begins, as the page before printed")
+	l.flags(c, "messages, or reasons, to show", "with TOPIC: "+goOn)
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if len(args) == 0 && cursor != "" {
+		switch {
+		case len(args) > 0:
+			l.asks(s, "listDead", map[string]string{"topic": args[0]})
+			return printList(ctx, a, &l, func(all []notify.Info) error { return a.printMessages(&l, all, a.now(ctx, s)) })
+		case l.cursor != "":
 			return wrong(misused("cursor", "unexpected flag --cursor: it is for the list of a TOPIC"))
 		}
-		if len(args) == 0 {
-			return a.countDead(ctx, s, limit)
-		}
-		page, err := list(ctx, s.inState(notify.Dead), args[0], limit, cursor)
-		if err != nil {
+		if err := l.check(); err != nil {
 			return err
 		}
-		return a.printPage(page, a.now(ctx, s))
+		return a.countDead(ctx, s, l.limit)
 	})
 }
 
 // countDead prints the numbers of dead letters by topic and reason.
 func (a *app) countDead(ctx context.Context, s *session, limit int) error {
-	if limit < 1 {
-		return fault.New("limit", "limit %d: use 1 or more", limit)
-	}
 	bar := a.progress("counting", -1)
 	all, err := reasons.Count(ctx, s.store, func(total int) { _ = bar.Set(total) }) // it only draws
 	_ = bar.Finish()
@@ -109,7 +100,7 @@ func sumOfDead(all []reasons.Reason, shown int) string {
 }
 
 func (a *app) deadRequeueCommand() *cobra.Command {
-	return a.deadActCommand(find.Requeue, (*notify.Inspector).Requeue, &cobra.Command{
+	return a.deadActCommand(find.Requeue, &cobra.Command{
 		Use:   "requeue TOPIC [ID...]",
 		Short: "Make dead letters ready again",
 		Long: `Make dead letters ready again, with all their attempts. Ids that are not dead are
@@ -121,7 +112,7 @@ it is bellhop find "topic:TOPIC state:dead" --requeue.`,
 }
 
 func (a *app) deadPurgeCommand() *cobra.Command {
-	return a.deadActCommand(find.Purge, (*notify.Inspector).Purge, &cobra.Command{
+	return a.deadActCommand(find.Purge, &cobra.Command{
 		Use:   "purge TOPIC [ID...]",
 		Short: "Remove dead letters for good",
 		Long: `Remove dead letters for good. Ids that are not dead are reported, and the exit code
@@ -133,45 +124,40 @@ bellhop find "topic:TOPIC state:dead" --purge.`,
 }
 
 // deadActCommand completes a command that acts on dead letters of a topic: on some ids, or as find does.
-func (a *app) deadActCommand(kind find.Kind, one func(*notify.Inspector, context.Context, string, ...string) (int, error), c *cobra.Command) *cobra.Command {
+func (a *app) deadActCommand(kind find.Kind, c *cobra.Command) *cobra.Command {
 	var f findFlags
 	a.jsonFlag(c)
 	f.addTo(c.Flags())
+	c.Flags().StringVar(&f.cursor, "cursor", "", goOn)
 	c.Args = f.deadArgs
-	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		question := deadOf(args[0])
 		if len(args) == 1 {
-			return a.runFind(ctx, []string{"topic:" + args[0], "state:dead"}, &f, find.Act{Kind: kind})
+			return a.actOnAll(ctx, s, c, &f, kind, question)
 		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		defer s.store.Close()
-		n, err := eachDead(ctx, s, one, args[0], args[1:])
-		looked := int64(len(args) - 1)
-		return a.printActed(pastOf[kind], n, find.Acted{Matched: n, Done: n, Looked: looked, Of: looked}, err)
+		sum, err := a.actOnDead(ctx, s, kind, question, args[0], args[1:])
+		return a.printActed(acts[kind].past, sum.Done, sum, err)
 	})
 }
 
-// eachDead calls do for each id. It returns how many dead letters do changed, and
-// an error for each id that is not dead or cannot be changed.
-func eachDead(ctx context.Context, s *session, do func(*notify.Inspector, context.Context, string, ...string) (int, error), topic string, ids []string) (n int, err error) {
+// actOnDead acts on dead letters of some ids. The error says of each id that is not dead or cannot be changed why.
+func (a *app) actOnDead(ctx context.Context, s *session, kind find.Kind, question, topic string, ids []string) (sum calls.Acted, err error) {
 	var faults []error
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
 			continue
 		}
-		done, err := do(s.inspector, ctx, topic, id)
-		if err == nil && done == 0 {
+		one, err := a.act(ctx, s, map[string]string{"act": string(kind), "q": question + " id:" + id, "all": "true"})
+		if err == nil && one.Done == 0 {
 			err = notDead(ctx, s, topic, id)
 		}
-		if notify.Retryable(err) || errors.Is(err, context.Canceled) {
-			return n, errors.Join(append(faults, err)...)
+		if faults = append(faults, err); notify.Retryable(err) || errors.Is(err, context.Canceled) {
+			break
 		}
-		n += done
-		faults = append(faults, err)
+		sum.Matched, sum.Done = sum.Matched+one.Done, sum.Done+one.Done
 	}
-	return n, errors.Join(faults...)
+	sum.Looked.Looked, sum.Of = int64(len(ids)), int64(len(ids))
+	return sum, errors.Join(faults...)
 }
 
 // notDead returns why an id was not changed.
@@ -199,71 +185,19 @@ lines again.`,
 		Example: `  bellhop dead export order.timeout --output dead.jsonl`,
 		Args:    takes("TOPIC"),
 	})
-	c.Flags().StringVar(&output, "output", "", "write to this file, which only its owner can read; it is replaced when all is written")
+	c.Flags().StringVar(&output, "output", "", "write to this "+outputFile)
 	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
-		if output == "" {
-			_, err := a.export(ctx, s, args[0], terminal.JSON(a.out), nil)
+		if err := record.CheckAnyTopic(args[0]); err != nil {
 			return err
 		}
-		return a.exportDead(ctx, s, args[0], output)
+		var all list
+		all.asks(s, "find", map[string]string{"q": deadOf(args[0])})
+		return a.exportList(ctx, &all, output)
 	})
 }
 
-// exportDead writes the dead letters of a topic to a file, which stays as it was if that fails, or to a pipe or a device.
-func (a *app) exportDead(ctx context.Context, s *session, topic, path string) error {
-	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() && !about.IsDir() {
-		return a.exportInto(ctx, s, topic, path)
-	}
-	f, err := newWhole(path)
-	if err != nil {
-		return err
-	}
-	n := 0
-	on, done, err := a.deadProgress(ctx, s, "exporting", topic)
-	if err == nil {
-		n, err = a.export(ctx, s, topic, f, on)
-		done()
-	}
-	if err != nil {
-		f.giveUp()
-		return fmt.Errorf("%w\n%s was not written", err, path)
-	}
-	return a.printCount("exported", n, f.keep())
-}
-
-// exportInto writes the dead letters of a topic to a pipe, once it has a reader, or to a device; then everything else goes to stderr.
-func (a *app) exportInto(ctx context.Context, s *session, topic, path string) error {
-	type opened struct {
-		*os.File
-		err error
-	}
-	came := make(chan opened, 1)
-	go func() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		came <- opened{f, err}
-	}()
-	a.out = a.err
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case f := <-came:
-		if f.err != nil {
-			return f.err
-		}
-		n, err := a.export(ctx, s, topic, terminal.JSON(f), nil)
-		return a.printCount("exported", n, cmp.Or(err, f.Close()))
-	}
-}
-
-// export writes the dead letters of a topic.
-func (a *app) export(ctx context.Context, s *session, topic string, w io.Writer, on func(int)) (int, error) {
-	buffered := bufio.NewWriter(w)
-	n, err := s.inspector.ExportDead(ctx, topic, buffered, on)
-	if bad := buffered.Flush(); err == nil {
-		err = bad
-	}
-	return n, err
-}
+// deadOf returns the question for all dead letters of a topic.
+func deadOf(topic string) string { return "state:dead topic:" + topic }
 
 // deadArgs requires a topic. Ids and flags for all of its dead letters exclude each other.
 func (f *findFlags) deadArgs(_ *cobra.Command, args []string) error {
@@ -273,16 +207,14 @@ func (f *findFlags) deadArgs(_ *cobra.Command, args []string) error {
 	case len(args) > 1 && (f.all || f.dryRun || f.cursor != ""):
 		return misused("id", "unexpected argument %q: --all, --dry-run and --cursor are for all dead letters of the topic; leave out the ids, or these", args[1])
 	}
-	return record.CheckAnyTopic(args[0])
+	return cmp.Or(record.CheckAnyTopic(args[0]), checkIDs(args[1:]))
 }
 
-// deadProgress returns functions that show how many of a topic's dead letters are done, and that end the display.
-func (a *app) deadProgress(ctx context.Context, s *session, what, topic string) (on func(int), done func(), err error) {
-	counts, err := s.inspector.Count(ctx, topic)
-	if err != nil {
-		return nil, nil, err
+// checkIDs returns a Fault for each text that is no id.
+func checkIDs(ids []string) error {
+	var faults []error
+	for _, id := range ids {
+		faults = append(faults, record.CheckID(id))
 	}
-	bar := a.progress(what, max(counts[0].Dead, 1))
-	on = func(total int) { _ = bar.Set(total) } // it only draws
-	return on, func() { _ = bar.Finish() }, nil
+	return errors.Join(faults...)
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -121,6 +124,77 @@ func (a *app) exported(sum notify.Exported) error {
 	note(len(sum.Paused), "paused, which is not exported; call bellhop pause where you publish this, for each of: "+strings.Join(sum.Paused, " "))
 	note(len(sum.Settings), "with settings, which are not exported; set them where you publish this, as bellhop topics settings shows them, for each of: "+strings.Join(sum.Settings, " "))
 	return nil
+}
+
+// outputFile says what a flag takes that names the file for [app.exportList].
+const outputFile = "`FILE`, which only its owner can read; it is replaced when all is written"
+
+// exportList writes all messages of a list as lines of JSON, which bellhop publish --file takes: to standard output if path is empty, to a
+// pipe or a device, or to a file, which stays as it was if that fails.
+func (a *app) exportList(ctx context.Context, l *list, path string) error {
+	if path == "" {
+		_, err := a.exportLines(ctx, l, terminal.JSON(a.out))
+		return err
+	}
+	if about, err := os.Stat(path); err == nil && !about.Mode().IsRegular() && !about.IsDir() {
+		return a.exportInto(ctx, l, path)
+	}
+	f, err := newWhole(path)
+	if err != nil {
+		return err
+	}
+	n, err := a.exportLines(ctx, l, f)
+	if missing, fault := partly(err); fault != nil || missing != nil && n == 0 {
+		f.giveUp()
+		return fmt.Errorf("%w\n%s was not written", err, path)
+	}
+	return a.printCount("exported", n, cmp.Or(f.keep(), err))
+}
+
+// exportInto writes all messages of a list to a pipe, once it has a reader, or to a device; then everything else goes to stderr.
+func (a *app) exportInto(ctx context.Context, l *list, path string) error {
+	type opened struct {
+		*os.File
+		err error
+	}
+	came := make(chan opened, 1)
+	go func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		came <- opened{f, err}
+	}()
+	a.out = a.err
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case f := <-came:
+		if f.err != nil {
+			return f.err
+		}
+		n, err := a.exportLines(ctx, l, terminal.JSON(f))
+		return a.printCount("exported", n, cmp.Or(err, f.Close()))
+	}
+}
+
+// exportLines writes all messages of a list, and returns how many there are.
+func (a *app) exportLines(ctx context.Context, l *list, w io.Writer) (n int, err error) {
+	buffered := bufio.NewWriter(w)
+	encoder := json.NewEncoder(buffered)
+	encoder.SetEscapeHTML(false)
+	l.limit = 0
+	err = l.each(ctx, a, func(page calls.Listing) error {
+		for _, i := range page.Of.([]notify.Info) {
+			if err := encoder.Encode(i.Line()); err != nil {
+				return err
+			}
+		}
+		n += page.N
+		return nil
+	})
+	bad := buffered.Flush()
+	if _, fault := partly(err); fault != nil {
+		bad = fault
+	}
+	return n, cmp.Or(bad, err)
 }
 
 // whole is a file that gets its name only when it is complete.

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/bellhopd/bellhop/daemon/calls"
 )
 
 func TestFind(t *testing.T) {
@@ -18,9 +20,9 @@ func TestFind(t *testing.T) {
 	contains(t, s.call("find", "body~4711"), "order.a  1   scheduled  in ", "total 4711")
 	contains(t, s.call("find", `body~"total 47"`, "header.tenant=acme"), "order.a")
 	contains(t, s.call("find", "id:none*"), "no messages")
-	lines := s.call("find", "state:dead", "--json", "--limit", "3")
-	if n := strings.Count(lines, `"state":"dead"`); n != 3 || strings.Count(lines, "\n") != 3 {
-		t.Errorf("%d lines:\n%s", n, lines)
+	var found calls.Found
+	if s.json(&found, "find", "state:dead", "--json", "--limit", "3"); len(found.Messages) != 3 || found.Of != 4 || found.Cursor == "" {
+		t.Errorf("got %+v", found)
 	}
 	cursor := regexp.MustCompile(`more: --cursor (\S+)`).FindStringSubmatch(s.call("find", "state:dead", "--limit", "3"))
 	if cursor == nil {
@@ -28,20 +30,23 @@ func TestFind(t *testing.T) {
 	}
 	contains(t, s.call("find", "state:dead", "--cursor", cursor[1]), "dead")
 	for line, want := range map[string]string{
-		"find":                                     "TERM is missing",
-		"find stat:dead":                           "did you mean state?",
-		"find state:dead --all":                    "unexpected flag --all",
-		"find state:dead --dry-run":                "unexpected flag --dry-run",
-		"find state:dead --limit 0":                "invalid limit 0",
-		"find state:dead --requeue --purge":        "none of the others can be",
-		"find state:dead --requeue":                "give --all to mean it, or --dry-run to count them",
-		"find state:dead --requeue --cursor x":     "give --all",
-		"find id:1 --cursor " + cursor[1]:          "another question",
-		"find id:1 --reschedule-in soon --all":     "write a duration",
-		"find state:dead --purge --stop --all":     "unexpected flag --stop: it is for --cancel",
-		"find state:dead --cancel --all":           "cancel works on scheduled, ready and blocked messages",
-		"find id:1 --reschedule-at tomorrow --all": "write a time",
-		"find id:1 --reschedule-in= --all":         "such as delay=0s for at once",
+		"find":                                        "TERM is missing",
+		"find stat:dead":                              "did you mean state?",
+		"find state:dead --all":                       "unexpected flag --all",
+		"find state:dead --delay 1h":                  "unexpected flag --delay: it is for an act",
+		"find state:dead --dry-run":                   "unexpected flag --dry-run",
+		"find state:dead --limit 0":                   "invalid limit 0",
+		"find state:dead --requeue --purge":           "none of the others can be",
+		"find state:dead --requeue":                   "give --all to mean it, or --dry-run to count them",
+		"find state:dead --requeue --cursor x":        "give --all",
+		"find id:1 --cursor " + cursor[1]:             "another question",
+		"find id:1 --reschedule --delay soon --all":   "write a duration",
+		"find state:dead --purge --stop --all":        "stop: purge stops no worker; leave it out, or use cancel",
+		"find state:dead --cancel --all":              "cancel works on scheduled, ready and blocked messages",
+		"find id:1 --reschedule --due tomorrow --all": "write a time",
+		"find id:1 --reschedule --delay= --all":       "--delay is empty; leave it out",
+		"find id:1 --reschedule-in 1h --all":          "unknown flag: --reschedule-in: use --reschedule, with --delay or --due",
+		"find id:1 --reschedule --all":                "due: it is missing; give delay or due",
 	} {
 		contains(t, s.fails(exitUsage, strings.Fields(line)...), want)
 	}
@@ -56,8 +61,8 @@ func TestFindActs(t *testing.T) {
 		{"find topic:t --requeue --dry-run", "matched 4\n"},
 		{"find topic:t id:1 --requeue --all", "requeued 1\n"},
 		{"find topic:t --purge --all --json", `{"matched":3,"done":3,"looked":3,"of":3}` + "\n"},
-		{"find topic:u --reschedule-in 1h --all", "rescheduled 3\n"},
-		{"find state:scheduled --reschedule-at 2199-01-02T15:04:05Z --all", "rescheduled 3\n"},
+		{"find topic:u --reschedule --delay 1h --all", "rescheduled 3\n"},
+		{"find state:scheduled --reschedule --due 2199-01-02T15:04:05Z --all", "rescheduled 3\n"},
 		{"find due>2199-01-01 --cancel --all", "cancelled 3\n"},
 		{"find topic:u --cancel --all", "cancelled 0\n"},
 		{"find topic:u --cancel --stop --all", "cancelled 0\n"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +21,13 @@ import (
 	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // inspectFlags are the flags of inspect. All but wait are for a list.
 type inspectFlags struct {
-	state, cursor string
-	limit         int
-	broadcasts    bool
-	wait          string
+	list
+	state, wait string
+	broadcasts  bool
 }
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -59,45 +58,32 @@ code says how it ended:
 	flags.StringVar(&f.state, "state", "scheduled", "without ID: list the messages that are scheduled, ready, blocked, leased, dead or done")
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states(), cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
 	flags.BoolVar(&f.broadcasts, "broadcasts", false, "without ID: list the scheduled broadcasts")
-	flags.IntVar(&f.limit, "limit", 50, "without ID: messages on a page")
-	flags.StringVar(&f.cursor, "cursor", "", "without ID: where the page begins, as the page before printed")
+	f.flags(c, "without ID: messages to show", "without ID: "+goOn)
 	flags.StringVar(&f.wait, "wait", "", "with ID: wait for so long until the message ends, such as 30s")
-	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
-		if err := f.check(c, args); err != nil {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		switch err := f.checkFlags(c, args); {
+		case err != nil:
 			return wrong(err)
-		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		defer s.store.Close()
-		switch {
 		case f.wait != "":
 			return a.await(ctx, s, args[0], args[1], f.wait)
 		case len(args) == 2:
 			return a.inspect(ctx, s, args[0], args[1])
 		}
-		of := pages(s.inspector.Broadcasts)
-		if !f.broadcasts {
-			state, err := record.ParseState(f.state)
-			if err != nil {
-				return err
-			}
-			of = s.inState(state)
+		if f.broadcasts {
+			f.state = "broadcasts"
 		}
-		page, err := list(ctx, of, args[0], f.limit, f.cursor)
-		if err != nil {
-			return err
-		}
-		if err := a.printPage(page, a.now(ctx, s)); err != nil || a.json || len(page.Messages) > 0 {
-			return err
-		}
-		return a.printElsewhere(ctx, s, args[0])
+		f.asks(s, "list", map[string]string{"topic": args[0], "state": f.state})
+		return printList(ctx, a, &f.list, func(all []notify.Info) error {
+			return cmp.Or(a.printMessages(&f.list, all, a.now(ctx, s)), a.printElsewhere(ctx, s, args[0], len(all)))
+		})
 	})
 }
 
-// printElsewhere says in which states a topic has messages, below a page without any.
-func (a *app) printElsewhere(ctx context.Context, s *session, topic string) error {
+// printElsewhere says in which states a topic has messages, below a list without any.
+func (a *app) printElsewhere(ctx context.Context, s *session, topic string, listed int) error {
+	if listed > 0 {
+		return nil
+	}
 	counts, err := s.inspector.Count(ctx, topic)
 	if err != nil {
 		return err
@@ -120,8 +106,8 @@ func (a *app) printElsewhere(ctx context.Context, s *session, topic string) erro
 	return nil
 }
 
-// check rejects flags that do not apply.
-func (f *inspectFlags) check(c *cobra.Command, args []string) error {
+// checkFlags rejects flags that do not apply.
+func (f *inspectFlags) checkFlags(c *cobra.Command, args []string) error {
 	for _, name := range []string{"state", "broadcasts", "limit", "cursor"} {
 		if len(args) == 2 && c.Flags().Changed(name) {
 			return misused(name, "unexpected flag --%s: it is for a list, without ID", name)
@@ -136,27 +122,6 @@ func (f *inspectFlags) check(c *cobra.Command, args []string) error {
 		return misused("state", "unexpected flag --state: only scheduled broadcasts are listed; bellhop listen --from beginning prints sent ones")
 	}
 	return nil
-}
-
-// pages returns a page of a list of messages of a topic.
-type pages func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error)
-
-// inState returns the pages of the messages of a topic in a state.
-func (s *session) inState(state notify.State) pages {
-	return func(ctx context.Context, topic string, limit int, cursor string) (notify.Page, error) {
-		return s.inspector.List(ctx, topic, state, limit, cursor)
-	}
-}
-
-// list returns a page that is shorter than limit only at the end.
-func list(ctx context.Context, of pages, topic string, limit int, cursor string) (notify.Page, error) {
-	page, err := of(ctx, topic, limit, cursor)
-	for err == nil && len(page.Messages) < limit && page.Cursor != "" {
-		var more notify.Page
-		more, err = of(ctx, topic, limit-len(page.Messages), page.Cursor)
-		page = notify.Page{Messages: append(page.Messages, more.Messages...), Cursor: more.Cursor}
-	}
-	return page, err
 }
 
 func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
@@ -330,33 +295,25 @@ func writeAsked(row func(name, value string), r notify.Record) {
 	}
 }
 
-func (a *app) printPage(page notify.Page, now time.Time) error {
-	if a.json {
-		return a.printJSON(api.PageOf(page))
-	}
-	if len(page.Messages) == 0 {
+// printMessages prints messages of a topic as a table.
+func (a *app) printMessages(l *list, all []notify.Info, now time.Time) error {
+	if len(all) == 0 {
 		fmt.Fprintln(a.out, "no messages")
 		return nil
 	}
+	about := "REASON OR BODY"
+	if all[0].State == notify.Done {
+		about = "RESULT"
+	}
 	err := text.Table(a.out, func(w io.Writer) {
-		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\t"+aboutOf(page))
-		for _, i := range page.Messages {
+		fmt.Fprintln(w, "ID\tSTATE\tTIME\tATTEMPTS\t"+about)
+		for _, i := range all {
 			at, about := timeAndText(i)
 			terminal.Printf(w, "%s\t%s\t%s\t%d\t%s\n", i.ID, i.State, a.when(at, now), i.Attempts, cut(about))
 		}
 	})
-	if err == nil && page.Cursor != "" {
-		terminal.Printf(a.out, "\nmore: --cursor %s\n", page.Cursor)
-	}
+	a.printMore(l)
 	return err
-}
-
-// aboutOf returns the head of the last column of a page.
-func aboutOf(page notify.Page) string {
-	if page.Messages[0].State == notify.Done {
-		return "RESULT"
-	}
-	return "REASON OR BODY"
 }
 
 // cut shortens a text for a table.

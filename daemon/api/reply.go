@@ -139,15 +139,6 @@ type Page struct {
 	Cursor   string    `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
 }
 
-// PageOf returns a page in its JSON form.
-func PageOf(p notify.Page) Page {
-	page := Page{Messages: make([]Message, len(p.Messages)), Cursor: p.Cursor}
-	for i, info := range p.Messages {
-		page.Messages[i] = MessageOf(info)
-	}
-	return page
-}
-
 // Key names a message.
 type Key struct {
 	Topic string `json:"topic" example:"order.timeout"`

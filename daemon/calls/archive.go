@@ -80,7 +80,7 @@ var _ = define(Call{
 		return nil, err
 	}
 	found, err := s.Archive.Search(ctx, q, in.Limit, in.Cursor, r.Has(MayBodies))
-	return reply(rows(found), archiveError(err))
+	return reply(Rows(found), archiveError(err))
 })
 
 var _ = define(Call{
@@ -92,7 +92,7 @@ var _ = define(Call{
 		return nil, api.ErrNoArchive
 	}
 	found, err := s.Archive.Show(ctx, in.Topic, in.ID, r.Has(MayBodies))
-	return reply(rows(archive.Page{Rows: found}), archiveError(err))
+	return reply(Rows(archive.Page{Rows: found}), archiveError(err))
 })
 
 // archiveError returns the error of a call of the archive: those that have no problem of
@@ -212,15 +212,6 @@ func ArchiveRowOf(r archive.Row) ArchiveRow {
 type ArchivePage struct {
 	Messages []ArchiveRow `json:"messages" nullable:"false" doc:"newest end first"`
 	Cursor   string       `json:"cursor,omitempty" doc:"give it as cursor for the next page; missing: this is the last one"`
-}
-
-// ArchivePageOf returns a page in its JSON form.
-func ArchivePageOf(p archive.Page) ArchivePage {
-	page := ArchivePage{Messages: make([]ArchiveRow, len(p.Rows)), Cursor: p.Cursor}
-	for i, row := range p.Rows {
-		page.Messages[i] = ArchiveRowOf(row)
-	}
-	return page
 }
 
 // ArchiveChange is what one call changed.

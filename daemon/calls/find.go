@@ -83,7 +83,7 @@ var _ = define(Call{
 	if err != nil && (done.Done == 0 || done.Cursor == "") { // else the next call says why
 		return nil, err
 	}
-	return ActedOf(done, missing), nil
+	return Acted{Matched: done.Matched, Done: done.Done, Looked: Looked{Looked: done.Looked, Of: done.Of, Cursor: done.Cursor, Missing: missing}}, nil
 })
 
 // Looked is how far a search is.
@@ -105,9 +105,4 @@ type Acted struct {
 	Matched int `json:"matched" doc:"messages that the question asks for, of this call"`
 	Done    int `json:"done" doc:"those that were changed, of this call; the others had changed meanwhile, or it is a dry run"`
 	Looked
-}
-
-// ActedOf returns what an act did in its JSON form, with the shards that it passed over.
-func ActedOf(a find.Acted, missing api.Missing) Acted {
-	return Acted{Matched: a.Matched, Done: a.Done, Looked: Looked{Looked: a.Looked, Of: a.Of, Cursor: a.Cursor, Missing: missing}}
 }

@@ -29,6 +29,18 @@ type Listing struct {
 	One   func(i int) (head any, long []byte) // see Split
 	Whole func(i int) any                     // the JSON form with the body
 	End   any                                 // its members follow the messages
+	Of    any                                 // []notify.Info or []archive.Row, for callers in this process
+}
+
+// Next returns the cursor with which a listing goes on, empty if this was all, and the shards that it lacks.
+func (l Listing) Next() (cursor string, missing api.Missing) {
+	switch end := l.End.(type) {
+	case listEnd:
+		return end.Cursor, missing
+	case Looked:
+		return end.Cursor, end.Missing
+	}
+	return "", missing
 }
 
 // A listEnd is what follows the messages of a page.
@@ -38,7 +50,7 @@ type listEnd struct {
 
 // messages returns a listing of messages.
 func messages(all []notify.Info, end any) Listing {
-	l := Listing{N: len(all), End: end, Whole: func(i int) any { return api.MessageOf(all[i]) }}
+	l := Listing{N: len(all), End: end, Of: all, Whole: func(i int) any { return api.MessageOf(all[i]) }}
 	l.One = func(i int) (any, []byte) {
 		one := all[i]
 		return Split(&one.Body, func() any { return api.MessageOf(one) })
@@ -49,9 +61,9 @@ func messages(all []notify.Info, end any) Listing {
 	return l
 }
 
-// rows returns a listing of rows of the archive.
-func rows(p archive.Page) Listing {
-	l := Listing{N: len(p.Rows), End: listEnd{p.Cursor}, Whole: func(i int) any { return ArchiveRowOf(p.Rows[i]) }}
+// Rows returns a listing of rows of the archive.
+func Rows(p archive.Page) Listing {
+	l := Listing{N: len(p.Rows), End: listEnd{p.Cursor}, Of: p.Rows, Whole: func(i int) any { return ArchiveRowOf(p.Rows[i]) }}
 	l.One = func(i int) (any, []byte) {
 		one := p.Rows[i]
 		return Split(&one.Body, func() any { return ArchiveRowOf(one) })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 )
 
@@ -71,11 +72,11 @@ func (w *world) find(ctx context.Context, question string) (ids []string, err er
 	if err != nil {
 		return nil, fmt.Errorf("bellhop find %s: %w: %s", question, err, out)
 	}
-	for line := range strings.Lines(string(out)) {
-		var one struct{ ID string }
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			return nil, fmt.Errorf("bellhop find %s prints %s: %w", question, line, err)
-		}
+	var found calls.Found
+	if err := json.Unmarshal(out, &found); err != nil {
+		return nil, fmt.Errorf("bellhop find %s prints %s: %w", question, out, err)
+	}
+	for _, one := range found.Messages {
 		ids = append(ids, one.ID)
 	}
 	slices.Sort(ids)
