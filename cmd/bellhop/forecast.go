@@ -11,16 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 func (a *app) forecastCommand() *cobra.Command {
-	var bucket string
-	var o forecast.Options
+	call := calls.Named("forecast")
 	c := a.jsonFlag(&cobra.Command{
 		Use:   "forecast [PATTERN]",
 		Short: "Show how many messages fall due when",
@@ -40,56 +36,41 @@ On a terminal hours and days begin in the local zone, elsewhere and in JSON in U
   bellhop forecast --json | jq '.counts | add'`,
 		Args: takes("[PATTERN]"),
 	})
-	c.Flags().StringVar(&bucket, "bucket", "1h", "length of a bucket: 1m, 1h or 1d")
-	c.Flags().IntVar(&o.Count, "count", forecast.DefaultCount, "number of buckets, up to 1000")
+	addParams(c, call, "bucket", "count")
 	_ = c.RegisterFlagCompletionFunc("bucket", cobra.FixedCompletions([]string{"1m", "1h", "1d"}, cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
-	return a.withStore(c, func(ctx context.Context, s *session, args []string) (err error) {
-		if o.Bucket, err = forecast.ParseBucket(bucket); err != nil {
-			return err
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
+		params, err := paramsOf(c, call, nil)
+		if err != nil {
+			return wrong(err)
 		}
-		if err := fault.Within("count", "count", o.Count, 1, forecast.MaxCount); err != nil {
-			return err
-		}
-		if len(args) > 0 {
-			p, err := notify.ParsePattern(args[0])
-			if err != nil {
-				return err
-			}
-			o.Topics = []notify.Pattern{p}
-		}
+		params["topic"] = strings.Join(args, "")
 		if text.IsTerminal(a.out) && !a.json {
-			o.Zone = time.Local
+			s.service.Zone = time.Local
 		}
-		return a.forecast(ctx, s, o)
+		f, err := ask[calls.Forecast](ctx, s, call.Name, params)
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return cmp.Or(a.printJSON(f), f.Missing.Err())
+		}
+		for _, line := range a.forecastLines(f, s.service.Zone) {
+			fmt.Fprintln(a.out, line)
+		}
+		return f.Missing.Err()
 	})
-}
-
-// forecast prints a forecast.
-func (a *app) forecast(ctx context.Context, s *session, o forecast.Options) error {
-	f, err := forecast.Of(ctx, s.store, o)
-	missing, err := partly(err)
-	switch {
-	case err != nil:
-		return err
-	case a.json:
-		of, _ := api.MissingOf(missing)
-		return cmp.Or(a.printJSON(calls.ForecastOf(f, of)), missing)
-	}
-	for _, line := range a.forecastLines(f) {
-		fmt.Fprintln(a.out, line)
-	}
-	return missing
 }
 
 // forecastLayout is the time at which a bucket begins, to the minute.
 const forecastLayout = "2006-01-02T15:04Z07:00"
 
-// forecastLines returns a row for each bucket with a bar for its messages, and for what schedules add to them.
-func (a *app) forecastLines(f forecast.Forecast) []string {
+// forecastLines returns a row for each bucket of a zone with a bar for its messages, and for what schedules add to them.
+func (a *app) forecastLines(f calls.Forecast, zone *time.Location) []string {
+	buckets := forecast.Forecast{From: f.From.In(zone), Bucket: time.Duration(f.BucketMs) * time.Millisecond}
 	width := cmp.Or(text.Columns(a.out), helpWidth)
 	rows := [][]string{{"FROM", "MESSAGES"}, {"overdue", fmt.Sprint(f.Overdue)}}
 	for i, n := range f.Counts {
-		rows = append(rows, []string{f.Begin(i).Format(forecastLayout), fmt.Sprint(n)})
+		rows = append(rows, []string{buckets.Begin(i).Format(forecastLayout), fmt.Sprint(n)})
 	}
 	rows = append(rows, []string{"later", fmt.Sprint(f.Later)})
 	addColumn(rows, "BROADCASTS", f.Broadcasts)
@@ -109,7 +90,7 @@ func (a *app) forecastLines(f forecast.Forecast) []string {
 		}
 		lines[i+2] = strings.TrimRight(fmt.Sprintf("%-*s%s", width-room, lines[i+2], drawn), " ")
 	}
-	return append(lines, recurringCut(f)...)
+	return append(lines, recurringCut(f, zone)...)
 }
 
 // addColumn adds a column of numbers of the buckets to the rows of a forecast, if it has them.
@@ -127,7 +108,7 @@ func addColumn(rows [][]string, head string, counts []int64) {
 }
 
 // recurringCut says until when all is counted that recurs, if that is not the end.
-func recurringCut(f forecast.Forecast) []string {
+func recurringCut(f calls.Forecast, zone *time.Location) []string {
 	if f.RecurringUntil.IsZero() {
 		return nil
 	}
@@ -135,7 +116,7 @@ func recurringCut(f forecast.Forecast) []string {
 	if f.SchedulesLeft {
 		why = fmt.Sprintf("there are more than the %d schedules that are counted", forecast.MaxSchedules)
 	}
-	return []string{fmt.Sprintf("recurring has all until %s: %s", f.RecurringUntil.In(f.From.Location()).Format(time.RFC3339), why)}
+	return []string{fmt.Sprintf("recurring has all until %s: %s", f.RecurringUntil.In(zone).Format(time.RFC3339), why)}
 }
 
 // flushRight pads the cells of all columns but the first, so that numbers end below each other.

@@ -90,8 +90,8 @@ func TestWrongForecast(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	contains(t, s.fails(exitUsage, "forecast", "a b"), "invalid topic")
-	contains(t, s.fails(exitUsage, "forecast", "--bucket", "2h"), `invalid bucket "2h": use 1m, 1h or 1d`)
-	contains(t, s.fails(exitUsage, "forecast", "--count", "0"), "invalid count 0: use 1 to 1000")
+	contains(t, s.fails(exitUsage, "forecast", "--bucket", "2h"), `invalid bucket "2h": use 1m, 1h, 1d`)
+	contains(t, s.fails(exitUsage, "forecast", "--count", "0"), `invalid count "0": write a whole number from 1 to 1000`)
 	contains(t, s.fails(exitUsage, "forecast", "a", "b"), `unexpected argument "b"`)
 }
 

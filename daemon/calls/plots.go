@@ -30,7 +30,7 @@ var _ = define(Call{
 		return nil, err
 	}
 	bucket, _ := forecast.ParseBucket(in.Bucket) // the parameter permits no other
-	f, err := s.Forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: bucket, Count: in.Count})
+	f, err := s.Forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: bucket, Count: in.Count, Zone: s.Zone})
 	missing, err := api.MissingOf(err)
 	return reply(ForecastOf(f, missing), err)
 })

@@ -19,6 +19,7 @@ type Service struct {
 	Inspector *notify.Inspector
 	Finder    *Finder
 	Forecasts *forecast.Cache
+	Zone      *time.Location   // in which hours and days of forecasts begin; time.UTC unless it is set
 	Archive   *archive.Archive // of what ended; nil: there is none
 	Pusher    *push.Pusher     // nil: the daemon pushes nowhere
 	MaxBody   int              // bytes of the largest body of a schedule; zero: notify.DefaultMaxBody
@@ -44,7 +45,7 @@ func NewService(store *notify.Store, a *archive.Archive, logger *slog.Logger) (*
 		return nil, err
 	}
 	return &Service{
-		Store: store, Publisher: pub, Inspector: inspector, Finder: finder, Forecasts: forecast.NewCache(store), Archive: a, Logger: logger,
+		Store: store, Publisher: pub, Inspector: inspector, Finder: finder, Forecasts: forecast.NewCache(store), Zone: time.UTC, Archive: a, Logger: logger,
 	}, nil
 }
 
