@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -134,11 +136,20 @@ func TestAShardIsAway(t *testing.T) {
 			t.Errorf("shard %d: %s", k, row)
 		}
 	}
-	for _, list := range []string{"carrier", "schedule list"} {
+	for _, list := range []string{"carrier", "schedule list", "find state:ready"} {
 		r = s.feed("", strings.Fields(list)...)
 		if r.code != exitFailed || strings.Count(r.out, "\n") != 9-len(away) || !strings.Contains(r.err, "are missing: ") {
 			t.Errorf("%s: got %+v", list, r)
 		}
+	}
+	var found calls.Found
+	r = s.feed("", "find", "state:ready", "--json")
+	if err := json.Unmarshal([]byte(r.out), &found); err != nil || r.code != exitFailed || len(found.Messages) != 8-len(away) || !slices.Equal(found.Missing.Missing, away) {
+		t.Errorf("%v, got %+v", err, r)
+	}
+	file := filepath.Join(t.TempDir(), "dead.jsonl")
+	if r = s.feed("", "dead", "export", topics[away[0]], "--output", file); r.code != exitFailed || !strings.Contains(r.err, file+" was not written") {
+		t.Errorf("got %+v", r)
 	}
 }
 
