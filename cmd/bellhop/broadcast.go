@@ -34,15 +34,10 @@ bellhop publish --file sends many.`,
 	})
 	f.add(c)
 	c.SetFlagErrorFunc(explainFlag)
-	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if err := f.checkOne(c); err != nil {
 			return wrong(err)
 		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		defer s.store.Close()
 		return a.publishOne(ctx, s, args[0], &f)
 	})
 }

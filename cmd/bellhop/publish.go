@@ -64,15 +64,10 @@ there already, the same, is only counted.`,
 	f.add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.file, "file", "", "publish the lines of this file; - is standard input")
-	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if err := f.check(c, args); err != nil {
 			return wrong(err)
 		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		defer s.store.Close()
 		if f.file != "" {
 			return a.publishFile(ctx, s, f.file)
 		}

@@ -66,24 +66,21 @@ time fires at the end of the gap; where it is set back, once.`,
 	f.add(c)
 	c.Flags().BoolVar(&f.broadcast, "broadcast", false, "each occurrence is a broadcast")
 	rule := addFields(c, fields.In[store.Schedule]())
-	return a.command(a.redisFlag(c), func(ctx context.Context, c *cobra.Command, args []string) error {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if err := errors.Join(f.checkOne(c), checkFields(rule)); err != nil {
 			return wrong(err)
 		}
-		s, err := a.open()
-		if err != nil {
-			return err
-		}
-		defer s.store.Close()
 		schedule := store.Schedule{Topic: args[0], Name: args[1]}
 		m, bad := f.message(args[0])
 		faults, _ := setFields(rule, &schedule)
 		if err := errors.Join(append(faults, bad)...); err != nil {
 			return err
 		}
-		if m.Body, err = a.body(ctx, &f, int(s.config.MaxBody)); err != nil {
+		body, err := a.body(ctx, &f, int(s.config.MaxBody))
+		if err != nil {
 			return err
 		}
+		m.Body = body
 		fields.Fill(&schedule.Message, &m)
 		outcome, _, err := s.store.Of(args[0]).PutSchedule(ctx, &schedule, store.AnyRevision)
 		switch {

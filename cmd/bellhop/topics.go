@@ -67,27 +67,22 @@ shortened in the middle with …; elsewhere, and with --json, nothing is left ou
 		c.MarkFlagsMutuallyExclusive("shard", other)
 	}
 	_ = c.RegisterFlagCompletionFunc("shard", a.found(a.topicsLike)) // fails for no flag
-	return a.command(a.redisFlag(c), func(ctx context.Context, _ *cobra.Command, args []string) error {
+	return a.withStore(c, func(ctx context.Context, s *session, args []string) error {
 		if shardOf != "" && len(args) > 0 {
 			return wrong(misused("shard", "unexpected argument %q: --shard names the topic", args[0]))
 		}
 		if err := f.check(args); err != nil {
 			return err
 		}
-		return a.topics(ctx, f, shardOf)
+		if shardOf != "" {
+			return a.printTopicShard(ctx, s, shardOf)
+		}
+		return a.topics(ctx, s, f)
 	})
 }
 
-// topics prints the topics of a choice, or the shard of one.
-func (a *app) topics(ctx context.Context, f choice, shardOf string) error {
-	s, err := a.open()
-	if err != nil {
-		return err
-	}
-	defer s.store.Close()
-	if shardOf != "" {
-		return a.printTopicShard(ctx, s, shardOf)
-	}
+// topics prints the topics of a choice.
+func (a *app) topics(ctx context.Context, s *session, f choice) error {
 	shown, err := a.count(ctx, s, f)
 	if err == nil {
 		err = shown.addWaiting(ctx, s, f)
