@@ -54,8 +54,6 @@ type Metrics struct {
 	responses    *prometheus.CounterVec
 }
 
-const fallbacksHelp = "Times that a timer found work because a nudge or a ring was lost, or, for the part ring, because a subscriber that was rung hangs; it should stay 0. A lost hand-over lapses instead: bellhop_handovers_total."
-
 // The buckets of durations, in seconds. Those of lateness are dense around the
 // milliseconds in which a message is usually handed out.
 var (
@@ -84,9 +82,7 @@ func New(s *notify.Store, o Options) (*Metrics, error) {
 		Name: "bellhop_build_info", Help: "Always 1; the label is the running version.", ConstLabels: prometheus.Labels{"version": o.Version},
 	})
 	build.Set(1)
-	published := []figure[*notify.Store]{
-		{handovers("publisher", "sent"), prometheus.CounterValue, func(s *notify.Store) float64 { return float64(s.HandedOver()) }},
-	}
+	published := []figure[*notify.Store]{handovers("publisher", "sent", (*notify.Store).HandedOver)}
 	m.registry.MustRegister(
 		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.ready, m.claimLate, m.carry, m.moved, m.full, m.scripts, m.scriptErrors, m.requests, m.responses,

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"maps"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -11,18 +9,6 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
 )
-
-type endpointFigure struct {
-	desc  *prometheus.Desc
-	value func(natsgate.Tally) int64
-}
-
-// A figure is one number among the statistics of a part.
-type figure[T any] struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(T) float64
-}
 
 // ShowCarrier adds the states of a carrier, one for each shard. The function is called at each scrape.
 func (m *Metrics) ShowCarrier(states func() []carrier.State) {
@@ -62,13 +48,14 @@ func (m *Metrics) ShowHTTP(stats func() httpapi.Stats) {
 
 // ShowNATS adds the statistics of a gateway for NATS. The function is called at each scrape.
 func (m *Metrics) ShowNATS(stats func() natsgate.Stats) {
-	figures, endpoints := natsFigures(), endpointFigures()
-	publishes := publishFigures("nats")
+	figures, publishes := natsFigures(), publishFigures("nats")
 	m.registry.MustRegister(source(func(to chan<- prometheus.Metric) {
 		now := stats()
 		show(to, figures, now)
 		show(to, publishes, now.Publisher)
-		showRequests(to, endpoints, now)
+		for endpoint, t := range now.Endpoints {
+			show(to, endpointFigures(endpoint), t)
+		}
 	}))
 }
 
@@ -84,51 +71,43 @@ func (s source) Collect(to chan<- prometheus.Metric) { s(to) }
 // carrierFigures are those of a carrier's work on all shards.
 func carrierFigures() []figure[carrier.State] {
 	return []figure[carrier.State]{
-		{handovers("carrier", "sent"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.HandedOver) }},
-		{handovers("carrier", "lapsed"), prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.Lapsed) }},
-		{
-			desc("bellhop_dead_removed_total", "Dead letters that this carrier removed because they were too old or too many."),
-			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.DeadRemoved) },
-		},
-		{
-			desc("bellhop_forgotten_topics_total", "Empty topics that this carrier forgot."),
-			prometheus.CounterValue, func(s carrier.State) float64 { return float64(s.TopicsForgotten) },
-		},
+		handovers("carrier", "sent", func(s carrier.State) int64 { return s.HandedOver }),
+		handovers("carrier", "lapsed", func(s carrier.State) int64 { return s.Lapsed }),
+		counter("bellhop_dead_removed_total", "Dead letters that this carrier removed because they were too old or too many.", func(s carrier.State) int64 { return s.DeadRemoved }),
+		counter("bellhop_forgotten_topics_total", "Empty topics that this carrier forgot.", func(s carrier.State) int64 { return s.TopicsForgotten }),
 	}
 }
 
 // moverFigures are those that a carrier has for each shard.
 func moverFigures(labels prometheus.Labels) []figure[carrier.State] {
-	gauge := func(name, help string, value func(carrier.State) float64) figure[carrier.State] {
-		return figure[carrier.State]{prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, value}
-	}
-	fallbacks := func(part string, value func(carrier.State) int64) figure[carrier.State] {
-		of := prometheus.Labels{"part": part}
-		maps.Copy(of, labels)
-		return figure[carrier.State]{prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, of), prometheus.CounterValue, func(s carrier.State) float64 { return float64(value(s)) }}
-	}
 	return []figure[carrier.State]{
-		fallbacks("carrier", func(s carrier.State) int64 { return s.Fallbacks }),
-		fallbacks("ring", func(s carrier.State) int64 { return s.Repeated }),
-		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) float64 { return truth(s.Carrying) }),
-		gauge("bellhop_carrier_heard", "Whether a carrier's beat reached this process, its own or another's, within twice the lease.", func(s carrier.State) float64 { return truth(s.Heard != 0) }),
-		gauge("bellhop_redis_clock_ahead_seconds", "How far Redis's clock is ahead of this host's, as beats tell; negative: behind.", func(s carrier.State) float64 { return s.Ahead.Seconds() }),
-		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) float64 { return float64(s.Epoch) }),
-		gauge("bellhop_carrier_kept", "Messages and broadcasts, scheduled, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Kept) }),
-		gauge("bellhop_schedules_stopped", "Schedules that make nothing until Redis's clock is as late again as it was when they were filled, as the elected carrier last looked; 0 while standing by.", func(s carrier.State) float64 { return float64(s.Stopped) }),
-		gauge("bellhop_carrier_lateness_seconds", "How late this carrier made the last message ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }),
+		fallbacks("carrier", func(s carrier.State) int64 { return s.Fallbacks }, labels),
+		fallbacks("ring", func(s carrier.State) int64 { return s.Repeated }, labels),
+		gauge("bellhop_is_carrier", "Whether this process is the elected carrier.", func(s carrier.State) int { return truth(s.Carrying) }, labels),
+		gauge("bellhop_carrier_heard", "Whether a carrier's beat reached this process, its own or another's, within twice the lease.", func(s carrier.State) int { return truth(s.Heard != 0) }, labels),
+		gauge("bellhop_redis_clock_ahead_seconds", "How far Redis's clock is ahead of this host's, as beats tell; negative: behind.", func(s carrier.State) float64 { return s.Ahead.Seconds() }, labels),
+		gauge("bellhop_carrier_epoch", "Number of the last election that this process won; 0 if it won none.", func(s carrier.State) int64 { return s.Epoch }, labels),
+		gauge("bellhop_carrier_kept", "Messages and broadcasts, scheduled, ready, leased and dead, as the elected carrier last counted them; 0 while standing by.", func(s carrier.State) int64 { return s.Kept }, labels),
+		gauge("bellhop_schedules_stopped", "Schedules that make nothing until Redis's clock is as late again as it was when they were filled, as the elected carrier last looked; 0 while standing by.", func(s carrier.State) int { return s.Stopped }, labels),
+		gauge("bellhop_carrier_lateness_seconds", "How late this carrier made the last message ready.", func(s carrier.State) float64 { return s.Lateness.Seconds() }, labels),
 		gauge("bellhop_carrier_progress_timestamp_seconds", "When the loop of the carrier last came around, elected or standing by.", func(s carrier.State) float64 {
 			if s.Progress.IsZero() {
 				return 0
 			}
 			return float64(s.Progress.UnixMilli()) / 1000
-		}),
+		}, labels),
 	}
 }
 
-// handovers describes the hand-overs of a part that had an outcome.
-func handovers(part, outcome string) *prometheus.Desc {
-	return prometheus.NewDesc("bellhop_handovers_total", handoversHelp, nil, prometheus.Labels{"part": part, "outcome": outcome})
+// fallbacks is a count of fallbacks of a part.
+func fallbacks[T any](part string, value func(T) int64, labels ...prometheus.Labels) figure[T] {
+	const help = "Times that a timer found work because a nudge or a ring was lost, or, for the part ring, because a subscriber that was rung hangs; it should stay 0. A lost hand-over lapses instead: bellhop_handovers_total."
+	return counter("bellhop_fallbacks_total", help, value, append(labels, prometheus.Labels{"part": part})...)
+}
+
+// handovers is a count of the hand-overs of a part that had an outcome.
+func handovers[T any](part, outcome string, value func(T) int64) figure[T] {
+	return counter("bellhop_handovers_total", handoversHelp, value, prometheus.Labels{"part": part, "outcome": outcome})
 }
 
 const handoversHelp = "Messages handed over with the ring: sent by the carrier or by publishes of this process; received by this process, and dropped by it since they came late, twice or unreadable; lapsed, as this carrier saw, since nobody confirmed them within a second, whoever sent them."
@@ -136,16 +115,16 @@ const handoversHelp = "Messages handed over with the ring: sent by the carrier o
 // receivedFigures are those of a part that takes hand-overs.
 func receivedFigures(part string) []figure[subscribers.SubscriberStats] {
 	return []figure[subscribers.SubscriberStats]{
-		{handovers(part, "received"), prometheus.CounterValue, func(s subscribers.SubscriberStats) float64 { return float64(s.HandedOver) }},
-		{handovers(part, "dropped"), prometheus.CounterValue, func(s subscribers.SubscriberStats) float64 { return float64(s.Dropped) }},
+		handovers(part, "received", func(s subscribers.SubscriberStats) int64 { return s.HandedOver }),
+		handovers(part, "dropped", func(s subscribers.SubscriberStats) int64 { return s.Dropped }),
 	}
 }
 
 // publishFigures are those of a part that publishes.
 func publishFigures(part string) []figure[notify.PublisherStats] {
 	count := func(outcome notify.Outcome, value func(notify.PublisherStats) int64) figure[notify.PublisherStats] {
-		of := prometheus.NewDesc("bellhop_publishes_total", "Publishes of this process, of messages and broadcasts, by their outcome; refused is one whose id was in use.", nil, prometheus.Labels{"part": part, "outcome": string(outcome)})
-		return figure[notify.PublisherStats]{of, prometheus.CounterValue, func(s notify.PublisherStats) float64 { return float64(value(s)) }}
+		const help = "Publishes of this process, of messages and broadcasts, by their outcome; refused is one whose id was in use."
+		return counter("bellhop_publishes_total", help, value, prometheus.Labels{"part": part, "outcome": string(outcome)})
 	}
 	return []figure[notify.PublisherStats]{
 		count(notify.Created, func(s notify.PublisherStats) int64 { return s.Created }),
@@ -158,10 +137,10 @@ func publishFigures(part string) []figure[notify.PublisherStats] {
 
 func natsFigures() []figure[natsgate.Stats] {
 	count := func(name, help string, value func(natsgate.Stats) int64) figure[natsgate.Stats] {
-		return figure[natsgate.Stats]{desc("bellhop_nats_"+name+"_total", help), prometheus.CounterValue, func(s natsgate.Stats) float64 { return float64(value(s)) }}
+		return counter("bellhop_nats_"+name+"_total", help, value)
 	}
 	return []figure[natsgate.Stats]{
-		{desc("bellhop_nats_up", "Whether this process is connected to NATS."), prometheus.GaugeValue, func(s natsgate.Stats) float64 { return truth(s.Connected) }},
+		gauge("bellhop_nats_up", "Whether this process is connected to NATS.", func(s natsgate.Stats) int { return truth(s.Connected) }),
 		count("connects", "Connections to NATS made.", func(s natsgate.Stats) int64 { return s.Connects }),
 		count("connect_failures", "Rounds over all servers of NATS without a connection.", func(s natsgate.Stats) int64 { return s.ConnectFailures }),
 		count("credentials_refused", "Rounds without a connection in which a server refused the credentials.", func(s natsgate.Stats) int64 { return s.CredentialsRefused }),
@@ -174,7 +153,7 @@ func natsFigures() []figure[natsgate.Stats] {
 		count("claimed", "Messages sent to clients that claimed them over NATS.", func(s natsgate.Stats) int64 { return s.Claimed }),
 		count("returned", "Claimed messages that were released because no client received them over NATS.", func(s natsgate.Stats) int64 { return s.Returned }),
 		count("too_large", "Messages buried because they do not fit into a message of NATS.", func(s natsgate.Stats) int64 { return s.TooLarge }),
-		{desc("bellhop_nats_waits", "Requests over NATS that wait for messages, or for the end of one."), prometheus.GaugeValue, func(s natsgate.Stats) float64 { return float64(s.Waits) }},
+		gauge("bellhop_nats_waits", "Requests over NATS that wait for messages, or for the end of one.", func(s natsgate.Stats) int64 { return s.Waits }),
 		count("hints", "Wake-ups, beats and deaths sent to NATS.", func(s natsgate.Stats) int64 { return s.Hints }),
 		count("lost_hints", "Wake-ups, beats and deaths that could not be sent to NATS.", func(s natsgate.Stats) int64 { return s.LostHints }),
 		count("broadcasts", "Broadcasts sent to NATS and confirmed by it.", func(s natsgate.Stats) int64 { return s.Broadcasts }),
@@ -191,31 +170,31 @@ func natsFigures() []figure[natsgate.Stats] {
 	}
 }
 
-func endpointFigures() []endpointFigure {
-	return []endpointFigure{
-		{desc("bellhop_nats_requests_total", "Requests over NATS.", "endpoint"), func(t natsgate.Tally) int64 { return t.Requests }},
-		{desc("bellhop_nats_refused_requests_total", "Requests over NATS refused with an error 4xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Refused }},
-		{desc("bellhop_nats_failed_requests_total", "Requests over NATS that failed with an error 5xx.", "endpoint"), func(t natsgate.Tally) int64 { return t.Failed }},
+func endpointFigures(endpoint string) []figure[natsgate.Tally] {
+	of := prometheus.Labels{"endpoint": endpoint}
+	return []figure[natsgate.Tally]{
+		counter("bellhop_nats_requests_total", "Requests over NATS.", func(t natsgate.Tally) int64 { return t.Requests }, of),
+		counter("bellhop_nats_refused_requests_total", "Requests over NATS refused with an error 4xx.", func(t natsgate.Tally) int64 { return t.Refused }, of),
+		counter("bellhop_nats_failed_requests_total", "Requests over NATS that failed with an error 5xx.", func(t natsgate.Tally) int64 { return t.Failed }, of),
 	}
 }
 
 func httpFigures() []figure[httpapi.Stats] {
-	fallbacks := prometheus.NewDesc("bellhop_fallbacks_total", fallbacksHelp, nil, prometheus.Labels{"part": "http"})
 	return []figure[httpapi.Stats]{
-		{desc("bellhop_http_polls", "Claims over HTTP that wait for a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Polls) }},
-		{desc("bellhop_http_waits", "Calls over HTTP that wait for the end of a message."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Waits) }},
-		{desc("bellhop_http_streams", "Listeners over HTTP."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Streams) }},
-		{desc("bellhop_console_viewers", "Pages of the console that are open and change by themselves."), prometheus.GaugeValue, func(s httpapi.Stats) float64 { return float64(s.Viewers) }},
-		{desc("bellhop_http_streams_cut_total", "Listeners over HTTP cut off because they read too slowly; they may resume where they were."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Cut) }},
-		{desc("bellhop_http_refused_logins_total", "Requests over HTTP refused because they had no known token; the log names the addresses."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Refused) }},
-		{desc("bellhop_http_snoozed_total", "Messages that clients over HTTP put off without using up an attempt."), prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Snoozed) }},
-		{fallbacks, prometheus.CounterValue, func(s httpapi.Stats) float64 { return float64(s.Fallbacks) }},
+		gauge("bellhop_http_polls", "Claims over HTTP that wait for a message.", func(s httpapi.Stats) int64 { return s.Polls }),
+		gauge("bellhop_http_waits", "Calls over HTTP that wait for the end of a message.", func(s httpapi.Stats) int64 { return s.Waits }),
+		gauge("bellhop_http_streams", "Listeners over HTTP.", func(s httpapi.Stats) int64 { return s.Streams }),
+		gauge("bellhop_console_viewers", "Pages of the console that are open and change by themselves.", func(s httpapi.Stats) int64 { return s.Viewers }),
+		counter("bellhop_http_streams_cut_total", "Listeners over HTTP cut off because they read too slowly; they may resume where they were.", func(s httpapi.Stats) int64 { return s.Cut }),
+		counter("bellhop_http_refused_logins_total", "Requests over HTTP refused because they had no known token; the log names the addresses.", func(s httpapi.Stats) int64 { return s.Refused }),
+		counter("bellhop_http_snoozed_total", "Messages that clients over HTTP put off without using up an attempt.", func(s httpapi.Stats) int64 { return s.Snoozed }),
+		fallbacks("http", func(s httpapi.Stats) int64 { return s.Fallbacks }),
 	}
 }
 
 func listenerFigures() []figure[subscribers.ListenerStats] {
 	count := func(name, help string, value func(subscribers.ListenerStats) int64) figure[subscribers.ListenerStats] {
-		return figure[subscribers.ListenerStats]{desc("bellhop_listener_"+name+"_total", help), prometheus.CounterValue, func(s subscribers.ListenerStats) float64 { return float64(value(s)) }}
+		return counter("bellhop_listener_"+name+"_total", help, value)
 	}
 	return []figure[subscribers.ListenerStats]{
 		count("handled", "Broadcasts handed to listeners of this process; each attempt counts.", func(s subscribers.ListenerStats) int64 { return s.Handled }),
@@ -223,19 +202,5 @@ func listenerFigures() []figure[subscribers.ListenerStats] {
 		count("gaps", "Gaps reported to listeners: broadcasts were removed before they were read.", func(s subscribers.ListenerStats) int64 { return s.Gaps }),
 		count("unreadable", "Foreign entries of logs that were skipped.", func(s subscribers.ListenerStats) int64 { return s.Unreadable }),
 		count("given_up", "Broadcasts that named listeners gave up after their last attempt.", func(s subscribers.ListenerStats) int64 { return s.GivenUp }),
-	}
-}
-
-func show[T any](to chan<- prometheus.Metric, figures []figure[T], stats T) {
-	for _, f := range figures {
-		to <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(stats))
-	}
-}
-
-func showRequests(to chan<- prometheus.Metric, figures []endpointFigure, stats natsgate.Stats) {
-	for endpoint, t := range stats.Endpoints {
-		for _, f := range figures {
-			to <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(f.value(t)), endpoint)
-		}
 	}
 }

@@ -22,37 +22,13 @@ func (m *Metrics) ShowPush(stats func() push.Stats) {
 
 func pushFigures() []figure[push.Stats] {
 	return []figure[push.Stats]{
-		{
-			desc("bellhop_push_done_total", "Messages pushed to URLs, and acknowledged by their endpoints."),
-			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.Done) },
-		},
-		{
-			desc("bellhop_push_failed_total", "Requests of pushes that failed."),
-			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.Failed) },
-		},
-		{
-			desc("bellhop_push_put_off_total", "Messages that endpoints put off without using up an attempt."),
-			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.PutOff) },
-		},
-		{
-			desc("bellhop_push_in_flight", "Messages that pushes handed on, and that are not settled."),
-			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.InFlight) },
-		},
-		{
-			desc("bellhop_push_closed", "Pushes whose endpoints want no request for some time, as their Retry-After says."),
-			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Closed) },
-		},
-		{
-			desc("bellhop_push_unheard", "Subjects of NATS to which messages are pushed, and on which nobody listens, as this process found."),
-			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Unheard) },
-		},
-		{
-			desc("bellhop_push_topics", "Topics that patterns of pushes match, and that this process works for."),
-			prometheus.GaugeValue, func(s push.Stats) float64 { return float64(s.Found) },
-		},
-		{
-			desc("bellhop_push_left_out_total", "Times that a topic that a push matches was ready, and this process had no room for it."),
-			prometheus.CounterValue, func(s push.Stats) float64 { return float64(s.LeftOut) },
-		},
+		counter("bellhop_push_done_total", "Messages pushed to URLs, and acknowledged by their endpoints.", func(s push.Stats) int64 { return s.Done }),
+		counter("bellhop_push_failed_total", "Requests of pushes that failed.", func(s push.Stats) int64 { return s.Failed }),
+		counter("bellhop_push_put_off_total", "Messages that endpoints put off without using up an attempt.", func(s push.Stats) int64 { return s.PutOff }),
+		gauge("bellhop_push_in_flight", "Messages that pushes handed on, and that are not settled.", func(s push.Stats) int64 { return s.InFlight }),
+		gauge("bellhop_push_closed", "Pushes whose endpoints want no request for some time, as their Retry-After says.", func(s push.Stats) int { return s.Closed }),
+		gauge("bellhop_push_unheard", "Subjects of NATS to which messages are pushed, and on which nobody listens, as this process found.", func(s push.Stats) int { return s.Unheard }),
+		gauge("bellhop_push_topics", "Topics that patterns of pushes match, and that this process works for.", func(s push.Stats) int { return s.Found }),
+		counter("bellhop_push_left_out_total", "Times that a topic that a push matches was ready, and this process had no room for it.", func(s push.Stats) int64 { return s.LeftOut }),
 	}
 }

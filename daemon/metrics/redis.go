@@ -29,7 +29,7 @@ type redisState struct {
 
 	took, known, claimed, death, lease, unsent, shards, layout *prometheus.Desc
 
-	pool    []poolFigure
+	pool    []figure[*redis.PoolStats]
 	byTopic []topicFigure
 	overdue *prometheus.Desc // among byTopic
 }
@@ -85,12 +85,6 @@ const (
 
 func (o shownOf) takes(label string) bool { return o == ofAll || (o == ofOther) == (label == other) }
 
-type poolFigure struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*redis.PoolStats) float64
-}
-
 func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh time.Duration) *redisState {
 	overdue := desc(overdueName, overdueHelp, "topic")
 	return &redisState{
@@ -114,7 +108,6 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 func topicFigures(overdue *prometheus.Desc) []topicFigure {
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	messages := desc("bellhop_messages", "Messages of a topic by state, of all processes. For other, scheduled, ready and blocked are one state, scheduled_or_ready.", "topic", "state")
 	of := func(name, help string) *prometheus.Desc { return desc(name, help, "topic") }
 	ever := func(name, help string) *prometheus.Desc {
@@ -122,24 +115,24 @@ func topicFigures(overdue *prometheus.Desc) []topicFigure {
 	}
 	named := func(name, help string) *prometheus.Desc { return of(name, help+" Not shown for other.") }
 	return []topicFigure{
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofNamed, []string{"scheduled"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Ready) }, ofNamed, []string{"ready"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Blocked) }, ofNamed, []string{"blocked"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofOther, []string{"scheduled_or_ready"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Leased) }, ofAll, []string{"leased"}},
-		{messages, gauge, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},
-		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait for messages, of all processes."), gauge, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
-		{overdue, gauge, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
-		{named("bellhop_oldest_blocked_seconds", "How long the oldest message of a topic that others of its key keep back has been due."), gauge, func(c notify.Counts) float64 { return c.OldestBlocked.Seconds() }, ofNamed, nil},
-		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
-		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
-		{ever("bellhop_died_total", "Messages of a topic that ever died, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
-		{ever("bellhop_dropped_total", "Messages of a topic that ever failed, expired or came too late and were dropped, as they asked for, and broadcasts that were not sent since they had expired, in any process."), counter, func(c notify.Counts) float64 { return float64(c.Dropped) }, ofAll, nil},
-		{named("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in any process."), gauge, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, ofNamed, nil},
-		{named("bellhop_paused", "Whether a topic is paused."), gauge, func(c notify.Counts) float64 { return truth(c.Paused) }, ofNamed, nil},
-		{of("bellhop_scheduled_broadcasts", "Scheduled broadcasts to a topic."), gauge, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, ofAll, nil},
-		{ever("bellhop_broadcasts_sent_total", "Broadcasts ever sent to a topic's listeners, by all processes."), counter, func(c notify.Counts) float64 { return float64(c.Sent) }, ofAll, nil},
-		{named("bellhop_log_broadcasts", "Broadcasts that the log of a topic keeps."), gauge, func(c notify.Counts) float64 { return float64(c.Log) }, ofNamed, nil},
+		{messages, prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofNamed, []string{"scheduled"}},
+		{messages, prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Ready) }, ofNamed, []string{"ready"}},
+		{messages, prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Blocked) }, ofNamed, []string{"blocked"}},
+		{messages, prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Scheduled) }, ofOther, []string{"scheduled_or_ready"}},
+		{messages, prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Leased) }, ofAll, []string{"leased"}},
+		{messages, prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Dead) }, ofAll, []string{"dead"}},
+		{named("bellhop_waiting_subscribers", "Subscribers of a topic that wait for messages, of all processes."), prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Waiting) }, ofNamed, nil},
+		{overdue, prometheus.GaugeValue, func(c notify.Counts) float64 { return c.Overdue.Seconds() }, ofAll, nil},
+		{named("bellhop_oldest_blocked_seconds", "How long the oldest message of a topic that others of its key keep back has been due."), prometheus.GaugeValue, func(c notify.Counts) float64 { return c.OldestBlocked.Seconds() }, ofNamed, nil},
+		{ever("bellhop_published_total", "Messages ever published to a topic for one worker, by all processes."), prometheus.CounterValue, func(c notify.Counts) float64 { return float64(c.Published) }, ofAll, nil},
+		{ever("bellhop_acknowledged_total", "Messages of a topic ever acknowledged, by all processes."), prometheus.CounterValue, func(c notify.Counts) float64 { return float64(c.Acked) }, ofAll, nil},
+		{ever("bellhop_died_total", "Messages of a topic that ever died, in any process."), prometheus.CounterValue, func(c notify.Counts) float64 { return float64(c.Died) }, ofAll, nil},
+		{ever("bellhop_dropped_total", "Messages of a topic that ever failed, expired or came too late and were dropped, as they asked for, and broadcasts that were not sent since they had expired, in any process."), prometheus.CounterValue, func(c notify.Counts) float64 { return float64(c.Dropped) }, ofAll, nil},
+		{named("bellhop_last_claim_lateness_seconds", "How late the oldest message of the last claim of a topic was claimed, in any process."), prometheus.GaugeValue, func(c notify.Counts) float64 { return c.Lateness.Seconds() }, ofNamed, nil},
+		{named("bellhop_paused", "Whether a topic is paused."), prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(truth(c.Paused)) }, ofNamed, nil},
+		{of("bellhop_scheduled_broadcasts", "Scheduled broadcasts to a topic."), prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Broadcasts) }, ofAll, nil},
+		{ever("bellhop_broadcasts_sent_total", "Broadcasts ever sent to a topic's listeners, by all processes."), prometheus.CounterValue, func(c notify.Counts) float64 { return float64(c.Sent) }, ofAll, nil},
+		{named("bellhop_log_broadcasts", "Broadcasts that the log of a topic keeps."), prometheus.GaugeValue, func(c notify.Counts) float64 { return float64(c.Log) }, ofNamed, nil},
 	}
 }
 
@@ -153,40 +146,30 @@ func shardLabels(number int, several bool) prometheus.Labels {
 
 // figuresOfShards are those that each shard has.
 func figuresOfShards(labels prometheus.Labels) (up, elected, published figure[shardReading]) {
-	of := func(name, help string, kind prometheus.ValueType, value func(shardReading) float64) figure[shardReading] {
-		return figure[shardReading]{prometheus.NewDesc(name, help, nil, labels), kind, value}
-	}
-	return of("bellhop_redis_up", "Whether Redis answered this scrape.", prometheus.GaugeValue, func(s shardReading) float64 { return truth(s.up) }),
-		of("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process.", prometheus.GaugeValue, func(s shardReading) float64 { return truth(s.status.Name != "") }),
-		of("bellhop_shard_published_total", "Messages ever published to a shard for one worker, by all processes; not shown of a store of one shard.", prometheus.CounterValue, func(s shardReading) float64 { return float64(s.published) })
+	return gauge("bellhop_redis_up", "Whether Redis answered this scrape.", func(s shardReading) int { return truth(s.up) }, labels),
+		gauge("bellhop_carrier_elected", "Whether Redis knows an elected carrier, of any process.", func(s shardReading) int { return truth(s.status.Name != "") }, labels),
+		counter("bellhop_shard_published_total", "Messages ever published to a shard for one worker, by all processes; not shown of a store of one shard.", func(s shardReading) int64 { return s.published }, labels)
 }
 
 // memoryFigures are those that each server has.
 func memoryFigures(labels prometheus.Labels) []figure[reach.Memory] {
-	of := func(name, help string, value func(reach.Memory) int64) figure[reach.Memory] {
-		return figure[reach.Memory]{prometheus.NewDesc("bellhop_redis_memory_"+name+"_bytes", help, nil, labels), prometheus.GaugeValue, func(m reach.Memory) float64 { return float64(value(m)) }}
-	}
 	return []figure[reach.Memory]{
-		of("used", "Memory in use of Redis that counts against its maxmemory.", func(m reach.Memory) int64 { return m.Used }),
-		of("max", "Redis's maxmemory; 0: no limit.", func(m reach.Memory) int64 { return m.Max }),
-		{
-			prometheus.NewDesc("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy; publishes are then refused.", nil, labels),
-			prometheus.GaugeValue, func(m reach.Memory) float64 { return truth(m.Evicts) },
-		},
-		of("limit", "Memory in use above which publishes of this process are refused; 0: no limit.", func(m reach.Memory) int64 { return m.Limit }),
+		gauge("bellhop_redis_memory_used_bytes", "Memory in use of Redis that counts against its maxmemory.", func(m reach.Memory) int64 { return m.Used }, labels),
+		gauge("bellhop_redis_memory_max_bytes", "Redis's maxmemory; 0: no limit.", func(m reach.Memory) int64 { return m.Max }, labels),
+		gauge("bellhop_redis_evicts", "Whether Redis may evict messages by its maxmemory-policy; publishes are then refused.", func(m reach.Memory) int { return truth(m.Evicts) }, labels),
+		gauge("bellhop_redis_memory_limit_bytes", "Memory in use above which publishes of this process are refused; 0: no limit.", func(m reach.Memory) int64 { return m.Limit }, labels),
 	}
 }
 
-func poolFigures() []poolFigure {
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	return []poolFigure{
-		{desc("bellhop_redis_pool_hits_total", "Calls that found a free connection to Redis."), counter, func(s *redis.PoolStats) float64 { return float64(s.Hits) }},
-		{desc("bellhop_redis_pool_misses_total", "Calls that found no free connection to Redis."), counter, func(s *redis.PoolStats) float64 { return float64(s.Misses) }},
-		{desc("bellhop_redis_pool_timeouts_total", "Calls that got no connection to Redis in time."), counter, func(s *redis.PoolStats) float64 { return float64(s.Timeouts) }},
-		{desc("bellhop_redis_pool_stale_total", "Connections to Redis that were closed because they were stale."), counter, func(s *redis.PoolStats) float64 { return float64(s.StaleConns) }},
-		{desc("bellhop_redis_pool_connections", "Connections to Redis for calls."), gauge, func(s *redis.PoolStats) float64 { return float64(s.TotalConns) }},
-		{desc("bellhop_redis_pool_idle_connections", "Free connections to Redis for calls."), gauge, func(s *redis.PoolStats) float64 { return float64(s.IdleConns) }},
-		{desc("bellhop_redis_subscriptions", "Connections to Redis that are subscribed."), gauge, func(s *redis.PoolStats) float64 { return float64(s.PubSubStats.Active) }},
+func poolFigures() []figure[*redis.PoolStats] {
+	return []figure[*redis.PoolStats]{
+		counter("bellhop_redis_pool_hits_total", "Calls that found a free connection to Redis.", func(s *redis.PoolStats) uint32 { return s.Hits }),
+		counter("bellhop_redis_pool_misses_total", "Calls that found no free connection to Redis.", func(s *redis.PoolStats) uint32 { return s.Misses }),
+		counter("bellhop_redis_pool_timeouts_total", "Calls that got no connection to Redis in time.", func(s *redis.PoolStats) uint32 { return s.Timeouts }),
+		counter("bellhop_redis_pool_stale_total", "Connections to Redis that were closed because they were stale.", func(s *redis.PoolStats) uint32 { return s.StaleConns }),
+		gauge("bellhop_redis_pool_connections", "Connections to Redis for calls.", func(s *redis.PoolStats) uint32 { return s.TotalConns }),
+		gauge("bellhop_redis_pool_idle_connections", "Free connections to Redis for calls.", func(s *redis.PoolStats) uint32 { return s.IdleConns }),
+		gauge("bellhop_redis_subscriptions", "Connections to Redis that are subscribed.", func(s *redis.PoolStats) uint32 { return s.PubSubStats.Active }),
 	}
 }
 
@@ -204,10 +187,7 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
 	}
 	constant(r.took, prometheus.GaugeValue, now.took.Seconds())
-	stats := r.store.PoolStats()
-	for _, f := range r.pool {
-		constant(f.desc, f.kind, f.value(stats))
-	}
+	show(to, r.pool, r.store.PoolStats())
 	for label, n := range r.topics.handOuts() {
 		constant(r.claimed, prometheus.CounterValue, n, label)
 	}
@@ -270,13 +250,6 @@ func serverLabels(server string, several bool) prometheus.Labels {
 		return nil
 	}
 	return prometheus.Labels{"server": server}
-}
-
-func truth(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // read asks Redis. What does not answer is not up: that is no error.

@@ -22,20 +22,16 @@ func showSchedules(to chan<- prometheus.Metric, now *reading) {
 }
 
 func scheduleFigures() (state, ever []figure[store.ScheduleSums]) {
-	of := func(name, help string, kind prometheus.ValueType, value func(store.ScheduleSums) float64) figure[store.ScheduleSums] {
-		return figure[store.ScheduleSums]{desc(name, help), kind, value}
-	}
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	state = []figure[store.ScheduleSums]{
-		of("bellhop_schedules", "Schedules of all topics.", gauge, func(s store.ScheduleSums) float64 { return float64(s.Schedules) }),
-		of("bellhop_schedules_behind_seconds", "How long the schedule that is furthest behind has waited for a carrier to make its next occurrences; 0: none waits.", gauge, func(s store.ScheduleSums) float64 { return s.Behind.Seconds() }),
+		gauge("bellhop_schedules", "Schedules of all topics.", func(s store.ScheduleSums) int64 { return s.Schedules }),
+		gauge("bellhop_schedules_behind_seconds", "How long the schedule that is furthest behind has waited for a carrier to make its next occurrences; 0: none waits.", func(s store.ScheduleSums) float64 { return s.Behind.Seconds() }),
 	}
 	ever = []figure[store.ScheduleSums]{
-		of("bellhop_occurrences_made_total", "Occurrences that schedules ever made, ahead of their times; with those that were withdrawn later.", counter, func(s store.ScheduleSums) float64 { return float64(s.Made) }),
-		of("bellhop_occurrences_missed_total", "Occurrences that were ever missed: no carrier made or carried them within the grace of their schedule.", counter, func(s store.ScheduleSums) float64 { return float64(s.Missed) }),
-		of("bellhop_occurrences_taken_total", "Occurrences whose id another message ever had, so that they were not made.", counter, func(s store.ScheduleSums) float64 { return float64(s.Taken) }),
-		of("bellhop_occurrences_refused_total", "Times that a carrier ever failed to make an occurrence, since a key of its topic is foreign; it tries once a minute.", counter, func(s store.ScheduleSums) float64 { return float64(s.Refused) }),
-		of("bellhop_schedules_unreadable_total", "Times that a carrier ever failed to read a schedule, which makes nothing then; it tries once an hour.", counter, func(s store.ScheduleSums) float64 { return float64(s.Unread) }),
+		counter("bellhop_occurrences_made_total", "Occurrences that schedules ever made, ahead of their times; with those that were withdrawn later.", func(s store.ScheduleSums) int64 { return s.Made }),
+		counter("bellhop_occurrences_missed_total", "Occurrences that were ever missed: no carrier made or carried them within the grace of their schedule.", func(s store.ScheduleSums) int64 { return s.Missed }),
+		counter("bellhop_occurrences_taken_total", "Occurrences whose id another message ever had, so that they were not made.", func(s store.ScheduleSums) int64 { return s.Taken }),
+		counter("bellhop_occurrences_refused_total", "Times that a carrier ever failed to make an occurrence, since a key of its topic is foreign; it tries once a minute.", func(s store.ScheduleSums) int64 { return s.Refused }),
+		counter("bellhop_schedules_unreadable_total", "Times that a carrier ever failed to read a schedule, which makes nothing then; it tries once an hour.", func(s store.ScheduleSums) int64 { return s.Unread }),
 	}
 	return state, ever
 }
