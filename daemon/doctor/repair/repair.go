@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -78,7 +77,7 @@ func (r *run) all(ctx context.Context) error {
 		case err != nil && (len(shards) == 1 || !reach.Retryable(err) || reach.Refused(err) || ctx.Err() != nil):
 			return err
 		case err != nil:
-			missing.Shards, missing.Err = append(missing.Shards, shard.Number()), cmp.Or(missing.Err, err)
+			missing.Add(shard, err)
 		case !found.empty: // to examine an empty shard must not found it
 			look[shard] = found
 		}
@@ -311,9 +310,9 @@ func (r *run) step(ctx context.Context, repair func() (store.Repaired, error)) (
 		return store.Repaired{}, err
 	}
 	for _, f := range done.Findings {
-		fault, err := faultOf(f.What)
-		if err != nil {
-			return store.Repaired{}, err
+		fault := Fault(f.What)
+		if words[fault] == "" {
+			return store.Repaired{}, fmt.Errorf("unknown fault %q", fault)
 		}
 		r.report(Finding{Fault: fault, Name: f.Name, Key: r.short(f.Short), Remedy: f.Remedy, Whole: f.Key})
 	}
