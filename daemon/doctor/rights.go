@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -246,8 +247,8 @@ func (r *rehearsal) listen(ctx context.Context) error {
 // carried calls f while a carrier runs. A carrier only logs what keeps it from its
 // work, so carried returns the first error in that log.
 func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, stop func()) error) error {
-	var log err3og
-	c, err := carrier.New(r.store, carrier.Options{Logger: slog.New(&log)})
+	log, first := firstError()
+	c, err := carrier.New(r.store, carrier.Options{Logger: log})
 	if err != nil {
 		return err
 	}
@@ -258,8 +259,8 @@ func (r *rehearsal) carried(ctx context.Context, f func(ctx context.Context, sto
 	err = f(ctx, stop)
 	stop()
 	running.Wait()
-	if errors.Is(err, errNothing) && log.first() != nil {
-		return log.first()
+	if fault := first(); errors.Is(err, errNothing) && fault != nil {
+		return fault
 	}
 	return errors.Join(err, ended)
 }
@@ -343,38 +344,22 @@ func (r *rehearsal) remove(ctx context.Context) {
 	_ = r.store.Clear(ctx, topic, topic) // the steps before reported any fault
 }
 
-// err3og is a log handler that keeps the first error logged.
-type err3og struct {
-	mu    sync.Mutex
-	fault error
-}
-
-// Enabled reports whether a level is an error.
-func (l *err3og) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelError
-}
-
-// Handle keeps the record's error.
-func (l *err3og) Handle(_ context.Context, record slog.Record) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	record.Attrs(func(a slog.Attr) bool {
-		if err, ok := a.Value.Any().(error); ok && l.fault == nil {
-			l.fault = err
+// firstError returns a log that writes nothing, and what returns the first error in it.
+func firstError() (log *slog.Logger, first func() error) {
+	var mu sync.Mutex
+	var fault error
+	keep := func(_ []string, a slog.Attr) slog.Attr {
+		mu.Lock()
+		defer mu.Unlock()
+		if err, is := a.Value.Any().(error); is && fault == nil {
+			fault = err
 		}
-		return true
-	})
-	return nil
-}
-
-// WithAttrs returns the same log.
-func (l *err3og) WithAttrs([]slog.Attr) slog.Handler { return l }
-
-// WithGroup returns the same log.
-func (l *err3og) WithGroup(string) slog.Handler { return l }
-
-func (l *err3og) first() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fault
+		return a
+	}
+	log = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: keep}))
+	return log, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return fault
+	}
 }
