@@ -67,8 +67,7 @@ func (e *exam) outOfPlace(f repair.Finding) {
 	case f.Repaired:
 		e.report(Contents, OK, f.String()+": "+f.Remedy, "")
 	case f.Remedy != "":
-		e.worst = Fail
-		e.on(Finding{Check: Contents, Verdict: Fail, Found: f.String(), Remedy: "would be " + f.Remedy, Repairable: true})
+		e.add(Finding{Check: Contents, Verdict: Fail, Found: f.String(), Remedy: "would be " + f.Remedy, Repairable: true})
 	case f.Harmless():
 		e.report(Contents, Warn, f.String(), by)
 	default:

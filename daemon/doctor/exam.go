@@ -65,26 +65,32 @@ const (
 )
 
 func (e *exam) report(check string, v Verdict, found, remedy string) {
-	e.worst = max(e.worst, v)
-	e.on(Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
+	e.add(Finding{Check: check, Verdict: v, Found: found, Remedy: remedy})
+}
+
+func (e *exam) add(f Finding) {
+	e.worst = max(e.worst, f.Verdict)
+	e.on(f)
 }
 
 // warn reports a warning about one topic or listener.
 func (e *exam) warn(name, check, found, remedy string) {
-	e.worst = max(e.worst, Warn)
-	e.on(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
+	e.add(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
 }
 
-// reportRest reports how many there are beside those that were named. Beyond a full list there may be more.
-func (e *exam) reportRest(check string, rows, listed int, noun, remedy string) {
-	if rows <= named {
-		return
+// reportRest reports how many there are beside those that were named, or that all is fine where there are none. Beyond a full list there
+// may be more.
+func (e *exam) reportRest(check string, rows, listed int, noun, remedy, fine string) {
+	switch {
+	case rows == 0:
+		e.report(check, OK, fine, "")
+	case rows > named:
+		more := plural(rows-named, "more "+noun)
+		if listed == surveyed {
+			more += ", or still others"
+		}
+		e.report(check, Warn, "and "+more, remedy)
 	}
-	more := plural(rows-named, "more "+noun)
-	if listed == surveyed {
-		more += ", or still others"
-	}
-	e.report(check, Warn, "and "+more, remedy)
 }
 
 // report notes what a check found of a server.

@@ -38,10 +38,8 @@ func (e *exam) leases(ctx context.Context, s service) {
 		e.warn(l.Topic, check, fmt.Sprintf("%s: %s has had %s for %s", l.Topic, l.Worker, l.ID, rough(s.Now.Sub(l.Since))),
 			fmt.Sprintf("if it hangs: bellhop cancel %s %s --stop; publish with try_timeout, after which an attempt ends", l.Topic, l.ID))
 	}
-	e.reportRest(check, len(long), 0, "topic", "bellhop find state:leased")
-	if len(long) == 0 {
-		e.report(check, OK, fmt.Sprintf("no worker has had a message without a try_timeout for more than %s", rough(longLease)), "")
-	}
+	e.reportRest(check, len(long), 0, "topic", "bellhop find state:leased",
+		fmt.Sprintf("no worker has had a message without a try_timeout for more than %s", rough(longLease)))
 }
 
 // ends reports whether the attempt has an end, or has ended meanwhile.

@@ -40,10 +40,7 @@ func (e *exam) pushes(ctx context.Context, s service) {
 				p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer, nextTry(p.Failing.Next, s.Now)), "bellhop push test "+p.Name)
 		}
 	}
-	e.reportRest(check, rows, 0, "push", "bellhop push list")
-	if rows == 0 {
-		e.report(check, OK, fmt.Sprintf("%d, none is paused, fails or lacks a daemon", len(all)), "")
-	}
+	e.reportRest(check, rows, 0, "push", "bellhop push list", fmt.Sprintf("%d, none is paused, fails or lacks a daemon", len(all)))
 }
 
 // nextTry says when an endpoint that fails is asked again.

@@ -44,12 +44,13 @@ func (e *exam) schedules(ctx context.Context) {
 		all, looked = all+r.all, looked+r.looked
 	}
 	for _, f := range wrong[:min(len(wrong), named)] {
-		e.worst = max(e.worst, f.Verdict)
-		e.on(f)
+		e.add(f)
 	}
-	e.reportRest(check, len(wrong), 0, "schedule", "bellhop schedule list")
+	if len(wrong) > 0 {
+		e.reportRest(check, len(wrong), 0, "schedule", "bellhop schedule list", "")
+	}
 	for _, f := range over[:min(len(over), named)] {
-		e.on(f)
+		e.add(f)
 	}
 	if n := len(over) - named; n > 0 {
 		e.report(check, OK, fmt.Sprintf("%s at the end, too", plural(n, "schedule")), "")

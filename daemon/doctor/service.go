@@ -110,10 +110,7 @@ func (e *exam) overdue(ctx context.Context, s service) {
 			e.warn(n.Topic, check, found+"no subscriber waits", "start a worker: bellhop work "+n.Topic)
 		}
 	}
-	e.reportRest(check, rows, len(s.Overdue), "topic", "bellhop topics --sort overdue")
-	if rows == 0 {
-		e.report(check, OK, fmt.Sprintf("no message has been ready and unclaimed for more than %v", tooLate), "")
-	}
+	e.reportRest(check, rows, len(s.Overdue), "topic", "bellhop topics --sort overdue", fmt.Sprintf("no message has been ready and unclaimed for more than %v", tooLate))
 }
 
 // behind reports due messages that are still scheduled.
@@ -175,14 +172,11 @@ func (e *exam) paused(s service) {
 		e.warn(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
 			"resume it, unless the pause is intended: bellhop resume "+n.Topic)
 	}
-	e.reportRest(check, rows, len(s.Paused), "topic", "bellhop topics --bad")
-	switch {
-	case rows > 0:
-	case len(s.Paused) > 0:
-		e.report(check, OK, fmt.Sprintf("%s, with no message waiting", plural(len(s.Paused), "topic")), "")
-	default:
-		e.report(check, OK, "no topic", "")
+	fine := "no topic"
+	if len(s.Paused) > 0 {
+		fine = plural(len(s.Paused), "topic") + ", with no message waiting"
 	}
+	e.reportRest(check, rows, len(s.Paused), "topic", "bellhop topics --bad", fine)
 }
 
 // dead reports messages that died lately.
@@ -204,10 +198,7 @@ func (e *exam) dead(ctx context.Context, s service) {
 		e.warn(n.Topic, check, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
 			"see why, then requeue or purge them: bellhop dead list "+n.Topic)
 	}
-	e.reportRest(check, rows, len(s.Deaths), "topic", "bellhop dead list")
-	if rows == 0 {
-		e.report(check, OK, fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead), "")
-	}
+	e.reportRest(check, rows, len(s.Deaths), "topic", "bellhop dead list", fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead))
 }
 
 // blocked reports keys that a dead letter bars.
@@ -234,10 +225,7 @@ func (e *exam) blocked(ctx context.Context, s service) {
 		e.warn(n.Topic, check, fmt.Sprintf("%s: dead letters bar %s; of %s, %d blocked, the oldest due %s ago, behind %s", n.Topic, plural(len(barred), "key"),
 			first.Key, first.Blocked, rough(s.Now.Sub(first.Oldest)), first.Seats[seat].ID), "see why, then requeue or purge what bars: bellhop keys "+n.Topic)
 	}
-	e.reportRest(check, rows, len(s.Blocked), "topic", "bellhop topics")
-	if rows == 0 {
-		e.report(check, OK, "no dead letter bars a key", "")
-	}
+	e.reportRest(check, rows, len(s.Blocked), "topic", "bellhop topics", "no dead letter bars a key")
 }
 
 // listeners reports named listeners that get broadcasts late or miss them.
@@ -258,13 +246,11 @@ func (e *exam) listeners(ctx context.Context, s service) {
 			e.warn(n.Name, check, n.Name+": "+found, remedy)
 		}
 	}
-	e.reportRest(check, rows, len(names), "listener", "bellhop listeners")
-	switch {
-	case len(names) == 0:
-		e.report(check, OK, "none with a name", "")
-	case rows == 0:
-		e.report(check, OK, fmt.Sprintf("%s with a name, none of them more than %v behind", plural(len(names), "listener"), tooLate), "")
+	fine := "none with a name"
+	if len(names) > 0 {
+		fine = fmt.Sprintf("%s with a name, none of them more than %v behind", plural(len(names), "listener"), tooLate)
 	}
+	e.reportRest(check, rows, len(names), "listener", "bellhop listeners", fine)
 }
 
 // lagOf returns what is wrong with a named listener, and what to do about it.
