@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/backoff"
 )
 
@@ -190,25 +191,19 @@ func (g *Gate) makeStream(ctx context.Context, js jetstream.JetStream) (jetstrea
 // checkStream refuses a stream that does not take all broadcasts, or does not acknowledge them.
 func (g *Gate) checkStream(s jetstream.Stream) error {
 	c, subjects := s.CachedInfo().Config, g.broadcastSubjects()
-	if !slices.ContainsFunc(c.Subjects, func(taken string) bool { return covers(taken, subjects) }) {
+	wanted, err := notify.ParsePattern(subjects)
+	if err != nil {
+		return err
+	}
+	takesAll := func(text string) bool {
+		taken, err := notify.ParsePattern(text)
+		return err == nil && taken.Covers(wanted)
+	}
+	if !slices.ContainsFunc(c.Subjects, takesAll) {
 		return fmt.Errorf("it takes %s, and not %s: add that to its subjects (nats stream edit), or name another stream", strings.Join(c.Subjects, ", "), subjects)
 	}
 	if c.NoAck {
 		return errors.New("it does not acknowledge (no_ack), so broadcasts could be lost unnoticed: switch no_ack off (nats stream edit), or name another stream")
 	}
 	return nil
-}
-
-// covers reports whether a pattern matches all subjects that other matches, which ends in >.
-func covers(subject, other string) bool {
-	have, want := strings.Split(subject, "."), strings.Split(other, ".")
-	for i, token := range have {
-		switch {
-		case token == ">":
-			return i < len(want)
-		case i >= len(want), token != "*" && token != want[i], token == "*" && want[i] == ">":
-			return false
-		}
-	}
-	return len(have) == len(want)
 }
