@@ -35,7 +35,7 @@ func eventHeader(source, topic, id string, due time.Time, of notify.Record, fenc
 		h.Set(one.Header(), one.Text)
 	}
 	for name, value := range of.Headers {
-		h.Set(carryHeader+name, value)
+		h.Set(api.KeepHeader+name, value)
 	}
 	return h
 }

@@ -19,38 +19,25 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-// publish publishes a message for one worker.
-func (g *Gate) publish(ctx context.Context, r request) (*nats.Msg, error) {
-	m, err := messageOf(r, false)
-	if err != nil {
-		return nil, err
+// publish returns what publishes a message for one worker, or a broadcast.
+func (g *Gate) publish(broadcast bool) func(context.Context, request) (*nats.Msg, error) {
+	return func(ctx context.Context, r request) (*nats.Msg, error) {
+		m, err := messageOf(r, broadcast)
+		if err != nil {
+			return nil, err
+		}
+		p, err := g.pub.Publish(ctx, m)
+		if err != nil {
+			return nil, api.PublishError(p, err)
+		}
+		return jsonMessage(api.PublicationOf(p)), nil
 	}
-	p, err := g.pub.Publish(ctx, m)
-	return publication(p, api.PublishError(p, err))
-}
-
-// publishBroadcast publishes a broadcast.
-func (g *Gate) publishBroadcast(ctx context.Context, r request) (*nats.Msg, error) {
-	m, err := messageOf(r, true)
-	if err != nil {
-		return nil, err
-	}
-	p, err := g.pub.Broadcast(ctx, m)
-	return publication(p, api.PublishError(p, err))
-}
-
-func publication(p notify.Publication, err error) (*nats.Msg, error) {
-	if err != nil {
-		return nil, err
-	}
-	return jsonMessage(api.PublicationOf(p)), nil
 }
 
 // Headers of a request to publish.
 const (
-	ownHeader   = "bellhop-"        // prefix of the names of Bellhop's own headers
-	carryHeader = "Bellhop-Header-" // prefix of the names of headers that are kept with the message
-	contentType = "content-type"    // of the body, or
+	ownHeader   = "bellhop-"     // prefix of the names of Bellhop's own headers
+	contentType = "content-type" // of the body, or
 	ceType      = "ce-datacontenttype"
 )
 
@@ -101,7 +88,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.header)) {
 		lower := strings.ToLower(name)
 		header, known := setters[lower]
-		carried := strings.HasPrefix(lower, strings.ToLower(carryHeader))
+		carried := strings.HasPrefix(lower, strings.ToLower(api.KeepHeader))
 		if !known && !strings.HasPrefix(lower, ownHeader) {
 			continue // not Bellhop's
 		}
@@ -114,7 +101,7 @@ func messageOf(r request, broadcast bool) (notify.Message, error) {
 			if m.Headers == nil {
 				m.Headers = make(map[string]string)
 			}
-			m.Headers[name[len(carryHeader):]] = value
+			m.Headers[name[len(api.KeepHeader):]] = value
 		case !known:
 			refuse(name, fault.New(name, "header %.100q: it is unknown; use %s", name, knownHeaders(broadcast)))
 		case broadcast && header.of != "":
@@ -139,7 +126,7 @@ func single(name string, values []string, seen bool) (string, error) {
 	switch {
 	case seen || len(values) > 1:
 		return "", fault.New(name, "header %.100q: it is given twice; give it once", name)
-	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(carryHeader)):
+	case values[0] == "" && !strings.HasPrefix(strings.ToLower(name), strings.ToLower(api.KeepHeader)):
 		return "", fault.New(name, "header %.100q: it is empty; leave it out for the default", name)
 	}
 	return values[0], nil
@@ -153,5 +140,5 @@ func knownHeaders(broadcast bool) string {
 			names = append(names, textproto.CanonicalMIMEHeaderKey(lower))
 		}
 	}
-	return strings.Join(names, ", ") + " or " + carryHeader + "NAME"
+	return strings.Join(names, ", ") + " or " + api.KeepHeader + "NAME"
 }

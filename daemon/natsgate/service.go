@@ -11,8 +11,8 @@ import (
 func (g *Gate) makeEndpoints() []endpoint {
 	searches, lists := make(turns, maxSearches), make(turns, maxLists)
 	all := []endpoint{
-		{name: "publish", rest: ">", handle: g.publish, most: maxWaitingSize},
-		{name: "publish-broadcast", rest: ">", handle: g.publishBroadcast, most: maxWaitingSize},
+		{name: "publish", rest: ">", handle: g.publish(false), most: maxWaitingSize},
+		{name: "publish-broadcast", rest: ">", handle: g.publish(true), most: maxWaitingSize},
 		{name: "claim", rest: ">", handle: g.claim, most: maxSmallSize, turns: make(turns, maxClaims)},
 		{name: "settle", rest: "*.*", handle: g.settle, silent: true, most: maxSmallSize},
 		{name: calls.Inspect.Subject(), rest: ">", handle: g.inspect, most: maxSmallSize, turns: g.reads},
