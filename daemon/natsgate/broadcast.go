@@ -57,7 +57,7 @@ func (t *term) bridgeOnce(ctx context.Context, began func()) error {
 		Shard: &t.Shard,
 		OnStart: func(at subscribers.Bookmark) {
 			began()
-			t.bridged.add(t.number())
+			t.bridged.Store(t.number(), true)
 			t.keepPosition(ctx, at.Position()) // so that the next bridge starts here, not later
 		},
 		OnGap: func(gap subscribers.Gap) {
@@ -74,12 +74,13 @@ func (t *term) bridgeOnce(ctx context.Context, began func()) error {
 // the lost broadcasts are a gap.
 func (t *term) bridgeStart(ctx context.Context) (subscribers.From, error) {
 	at, err := t.movePosition(ctx, 0)
+	_, bridged := t.bridged.Load(t.number())
 	switch {
 	case err != nil:
 		return subscribers.From{}, err
 	case at > 0:
 		return subscribers.FromTime((at + 1).Time()), nil // no bookmark: the position is no older than the store, in which it is
-	case !t.bridged.has(t.number()):
+	case !bridged:
 		_, err = t.movePosition(ctx, max(t.Sent, 1)) // before it listens: the term may end first
 		return subscribers.FromTime((t.Sent + 1).Time()), err
 	}

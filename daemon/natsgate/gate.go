@@ -53,7 +53,7 @@ type Gate struct {
 	identity  micro.ServiceIdentity
 	endpoints []endpoint
 
-	bridged shards // this process has bridged them before: a position was kept
+	bridged sync.Map // numbers of the shards that this process has bridged before: a position was kept
 
 	conn atomic.Pointer[connection] // nil: not connected
 

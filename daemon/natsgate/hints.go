@@ -96,7 +96,7 @@ func (t *term) note(h *hints, e store.Event) {
 	case reach.Broken:
 		t.unheard.Begin(t.number(), "error", e.Err)
 	}
-	mark(h.news) // also if there is nothing to send, so that the sending loop shows that it is alive
+	reach.Signal(h.news) // also if there is nothing to send, so that the sending loop shows that it is alive
 }
 
 // noteHeard records a wake-up or a death.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -46,7 +47,7 @@ func (o *outbox) add(b *subscribers.Broadcast) bool {
 	}
 	o.waiting = append(o.waiting, b)
 	o.bytes += len(b.Body)
-	mark(o.news)
+	reach.Signal(o.news)
 	return true
 }
 
@@ -69,14 +70,6 @@ func (o *outbox) empty() []*subscribers.Broadcast {
 	defer o.mu.Unlock()
 	taken := o.waiting
 	o.waiting, o.bytes = nil, 0
-	mark(o.room)
+	reach.Signal(o.room)
 	return taken
-}
-
-// mark puts a signal into a channel that holds one. It never blocks.
-func mark(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

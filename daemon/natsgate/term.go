@@ -2,7 +2,6 @@ package natsgate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -57,8 +56,7 @@ func (t *term) beatMessage(subject string, at time.Time) *nats.Msg {
 
 // jsonEvent returns a message of JSON on a subject under the prefix.
 func (g *Gate) jsonEvent(subject string, v any) *nats.Msg {
-	m := nats.NewMsg(g.o.Prefix + "." + subject)
-	m.Header.Set("Content-Type", "application/json")
-	m.Data, _ = json.Marshal(v) // of types that always can
+	m := jsonMessage(v)
+	m.Subject = g.o.Prefix + "." + subject
 	return m
 }
