@@ -56,7 +56,7 @@ func (n *news) note(e store.Event, of *Pusher) {
 	switch e.Kind {
 	case reach.Subscribed:
 		n.pushes = n.pushes || e.Shard() == of.store.Home()
-		n.see(e.Shard())
+		n.shards[e.Shard()] = true
 	case reach.Received:
 		n.named[e.Payload] = true
 	case reach.Beat:
@@ -74,13 +74,6 @@ func (n *news) note(e store.Event, of *Pusher) {
 	}
 	if n.pushes || n.sweep || len(n.named) > 0 || len(n.shards) > 0 || len(n.ready) > 0 {
 		reach.Signal(n.rung)
-	}
-}
-
-// see notes that names are to be read in shards. The mutex is held.
-func (n *news) see(shards ...store.Shard) {
-	for _, shard := range shards {
-		n.shards[shard] = true
 	}
 }
 
@@ -117,19 +110,16 @@ func (p *Pusher) work(ctx context.Context) error {
 	}
 	if changes {
 		changed, err := p.read(ctx, do.pushes, do.named)
+		var all []store.Shard
+		if changed && err == nil {
+			all, err = p.store.Shards(ctx)
+		}
 		if err != nil {
 			p.news.again()
 			return err
 		}
-		if changed {
-			all, err := p.store.Shards(ctx)
-			if err != nil {
-				p.news.again()
-				return err
-			}
-			for _, shard := range all {
-				do.shards[shard] = true
-			}
+		for _, shard := range all {
+			do.shards[shard] = true
 		}
 	}
 	if do.sweep {

@@ -69,6 +69,11 @@ type Pusher struct {
 	full    *outage.Notice
 
 	mu       sync.Mutex
+	assigned // guarded by mu
+}
+
+// What is assigned are the targets of the pushes that the daemon works for.
+type assigned struct {
 	pushes   map[string]*target        // of messages, by name
 	targets  map[string]*target        // the same by topic
 	patterns tree                      // of the other topics
@@ -94,7 +99,7 @@ func New(s *notify.Store, o Options) (*Pusher, error) {
 	o.Version, o.Files = cmp.Or(o.Version, "dev"), cmp.Or(o.Files, defaultFiles)
 	p := &Pusher{
 		o: o, allow: allow, store: s, secure: client(allow, false, o.Files/8), plain: client(allow, true, o.Files/8), budgets: newBudgets(o.Files - o.Files/4),
-		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}), targets: make(map[string]*target),
+		loop: progress.New("push", boundOfLoop), ended: make(chan struct{}),
 		made: time.Now(), bound: mostFound, idle: idleFound, full: newFull(o.Logger),
 		news: news{rung: make(chan struct{}, 1), todo: newTodo()},
 	}
@@ -179,12 +184,9 @@ func (p *Pusher) Alive() error { return errors.Join(p.loop.Alive(), p.listening.
 
 // An assignment is what the daemon works for.
 type assignment struct {
-	web, nats      map[string]share   // topics
-	pushes         map[string]*target // of messages, by name
-	targets, heard map[string]*target
-	patterns       tree
-	matched        map[bool][]record.Pattern
-	reserved       []string // subjects
+	assigned
+	web, nats map[string]share // topics
+	reserved  []string         // subjects
 }
 
 // read reads all pushes, or those of some names, and works for them from now on. It reports whether there are other patterns than before.
@@ -202,10 +204,9 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 	if err != nil {
 		return false, err
 	}
-	r := assignment{
-		web: make(map[string]share), nats: make(map[string]share), matched: make(map[bool][]record.Pattern),
-		pushes: make(map[string]*target), targets: make(map[string]*target), heard: make(map[string]*target),
-	}
+	r := assignment{web: make(map[string]share), nats: make(map[string]share), assigned: assigned{
+		pushes: make(map[string]*target), targets: make(map[string]*target), matched: make(map[bool][]record.Pattern), heard: make(map[string]*target),
+	}}
 	p.mu.Lock()
 	p.budgets.keep(p.known)
 	for _, push := range p.known {
@@ -223,7 +224,7 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 		}
 	}
 	changed = !reflect.DeepEqual(p.matched, r.matched)
-	p.pushes, p.targets, p.heard, p.patterns, p.matched = r.pushes, r.targets, r.heard, r.patterns, r.matched
+	p.assigned = r.assigned
 	p.mu.Unlock()
 	if !p.allow.IsNone() {
 		p.listening.assign(ctx, r.heard)

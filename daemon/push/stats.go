@@ -70,14 +70,10 @@ func (h *handovers) of(s *subscribers.Subscriber) (end func()) {
 	}
 }
 
+// read returns the counts of all.
 func (h *handovers) read() subscribers.SubscriberStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.sum()
-}
-
-// sum returns the counts of all. The mutex is held.
-func (h *handovers) sum() subscribers.SubscriberStats {
 	sum := h.past
 	for s := range h.now {
 		add(&sum, s.Stats())
