@@ -79,29 +79,22 @@ type Archive struct {
 	away                       away
 }
 
-// away are the shards whose last call to the database failed, in a term that runs.
-type away struct {
-	mu     sync.Mutex
-	shards map[int]bool
-}
+// away are the numbers of the shards whose last call to the database failed, in a term that runs.
+type away struct{ shards sync.Map }
 
 func (a *away) note(shard int, is bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !is {
-		delete(a.shards, shard)
-		return
+	if is {
+		a.shards.Store(shard, true)
+	} else {
+		a.shards.Delete(shard)
 	}
-	if a.shards == nil {
-		a.shards = make(map[int]bool)
-	}
-	a.shards[shard] = true
 }
 
 func (a *away) some() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.shards) > 0
+	for range a.shards.Range {
+		return true
+	}
+	return false
 }
 
 // New returns an archive of a store. It checks its options, and connects to nothing. The

@@ -80,10 +80,8 @@ func checkBody(part string) error {
 }
 
 func checkState(state string) error {
-	for _, known := range append(States(), "") {
-		if state == known {
-			return nil
-		}
+	if state == "" || slices.Contains(States(), state) {
+		return nil
 	}
 	return fault.New("state", "state %.100q: use %s", state, strings.Join(States(), ", "))
 }

@@ -87,10 +87,7 @@ func (t *term) hear(e store.Event) {
 	default:
 		return
 	}
-	select {
-	case t.news <- struct{}{}:
-	default:
-	}
+	reach.Signal(t.news)
 }
 
 func (t *term) registered() string {
