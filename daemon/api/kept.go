@@ -2,7 +2,6 @@ package api
 
 import (
 	"time"
-	"unicode/utf8"
 
 	"github.com/bellhopd/bellhop/notify"
 )
@@ -36,13 +35,8 @@ type Result struct {
 
 // ResultOf returns a result in its JSON form; nil is no result.
 func ResultOf(result []byte) Result {
-	if result == nil {
-		return Result{}
-	}
-	if text := string(result); utf8.ValidString(text) {
-		return Result{Result: &text}
-	}
-	return Result{ResultBase64: result}
+	text, data := legible(result)
+	return Result{Result: text, ResultBase64: data}
 }
 
 // Awaited takes what [notify.Inspector.Await] returns. Where the wait was over before the

@@ -22,7 +22,7 @@ type Publication struct {
 
 // PublicationOf returns a publication in its JSON form, its time in UTC.
 func PublicationOf(p notify.Publication) Publication {
-	return Publication{Topic: p.Topic, ID: p.ID, Due: utc(p.Due), State: p.State, Outcome: p.Outcome, PreviousDue: Given(p.PreviousDue)}
+	return Publication{Topic: p.Topic, ID: p.ID, Due: p.Due.UTC(), State: p.State, Outcome: p.Outcome, PreviousDue: Given(p.PreviousDue)}
 }
 
 // Text is a body in JSON: as Body if it is UTF-8, which may be empty, else as BodyBase64.
@@ -41,13 +41,16 @@ func (t Text) Bytes() []byte {
 
 // TextOf returns a body in its JSON form; nil is no body.
 func TextOf(body []byte) Text {
-	if body == nil {
-		return Text{}
+	text, data := legible(body)
+	return Text{Body: text, BodyBase64: data}
+}
+
+// legible returns bytes as text if they are UTF-8, else as they are; neither for nil.
+func legible(data []byte) (*string, []byte) {
+	if data == nil || !utf8.Valid(data) {
+		return nil, data
 	}
-	if text := string(body); utf8.ValidString(text) {
-		return Text{Body: &text}
-	}
-	return Text{BodyBase64: body}
+	return new(string(data)), nil
 }
 
 // Ms returns a duration in its JSON form: whole milliseconds, for a field whose name
@@ -116,21 +119,12 @@ type Next struct {
 	Text
 }
 
-// utc returns a time in UTC, and the zero time as it is.
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC()
-}
-
 // Given returns a time in UTC; nil for the zero time.
 func Given(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	t = t.UTC()
-	return &t
+	return new(t.UTC())
 }
 
 // Page is one page of a list of messages.
@@ -183,15 +177,6 @@ func DeliveryOf(d subscribers.Delivery) Delivery {
 // Claimed are the messages of a claim.
 type Claimed struct {
 	Messages []Delivery `json:"messages" nullable:"false" doc:"oldest due time first; empty: no message came, not even within the wait"`
-}
-
-// ClaimedOf returns claimed messages in their JSON form.
-func ClaimedOf(ds []subscribers.Delivery) Claimed {
-	claimed := Claimed{Messages: make([]Delivery, len(ds))}
-	for i, d := range ds {
-		claimed.Messages[i] = DeliveryOf(d)
-	}
-	return claimed
 }
 
 // Extended is an extended lease.

@@ -47,7 +47,7 @@ func (g *Gate) claimAny(ctx context.Context, c *call, in *claimAnyInput) (any, e
 // the client only ended its side of the connection. Such a client may still read, but
 // looks like one that is gone, which would keep messages for a whole lease.
 func (g *Gate) claimOf(ctx context.Context, c *call, topics []string, o claimOptions, oldest bool) (any, error) {
-	if err := c.enterTopics(topics); err != nil {
+	if err := c.enterTopics(topics...); err != nil {
 		return nil, err
 	}
 	if err := o.checkRaw(); err != nil {
@@ -222,7 +222,7 @@ type nackInput struct {
 
 // nack rejects a message, or buries it.
 func (g *Gate) nack(ctx context.Context, c *call, in *nackInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
+	if err := c.enterTopics(in.Topic); err != nil {
 		return nil, err
 	}
 	d := in.delivery(g)
@@ -270,7 +270,7 @@ type extendInput struct {
 
 // extend extends the lease of a message.
 func (g *Gate) extend(ctx context.Context, c *call, in *extendInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
+	if err := c.enterTopics(in.Topic); err != nil {
 		return nil, err
 	}
 	switch {

@@ -54,13 +54,13 @@ const (
 func (g *Gate) HasMemory(name string, bytes int64) bool {
 	c := call{grant: g.grantNamed(name)}
 	defer c.releaseMemory()
-	return c.tryReserve(bytes)
+	return c.reserveAtOnce(bytes) == nil
 }
 
 // TakeMemory takes all memory of a token, given by its name, but that for small bodies.
 func (g *Gate) TakeMemory(name string) {
 	c := call{grant: g.grantNamed(name)}
-	if !c.tryReserve(guard.MemoryOfToken) {
+	if c.reserveAtOnce(guard.MemoryOfToken) != nil {
 		panic("a call of the token holds memory")
 	}
 }

@@ -55,7 +55,7 @@ const defaultMaxStreams = 10_000
 
 // listen streams broadcasts until the client goes away or the gateway closes.
 func (g *Gate) listen(ctx context.Context, c *call, in *listenInput) (any, error) {
-	if err := c.enterTopic(in.Pattern); err != nil {
+	if err := c.enterTopics(in.Pattern); err != nil {
 		return nil, err
 	}
 	from, err := in.from()

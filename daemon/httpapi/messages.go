@@ -11,7 +11,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/calls"
-	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/httpapi/tokens"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -143,7 +142,7 @@ func (c *call) published(p notify.Publication, err error) (any, error) {
 
 // inspect answers with what is known of a message, with a wait once it ended.
 func (g *Gate) inspect(ctx context.Context, c *call, in *calls.InspectInput) (any, error) {
-	if err := c.enterTopic(in.Topic); err != nil {
+	if err := c.enterTopics(in.Topic); err != nil {
 		return nil, err
 	}
 	look := g.o.Service.Inspector.Inspect
@@ -158,8 +157,8 @@ func (g *Gate) inspect(ctx context.Context, c *call, in *calls.InspectInput) (an
 	if info.Next != nil {
 		bytes += len(info.Next.Body)
 	}
-	if !c.tryReserve(int64(bytes)) {
-		return nil, guard.ErrBusy
+	if err := c.reserveAtOnce(int64(bytes)); err != nil {
+		return nil, err
 	}
 	c.w.Header().Set("Content-Type", "application/json")
 	p := newPieces(c, false)
@@ -195,12 +194,8 @@ func (c *call) awaitEnd(topic, id string, wait time.Duration) (notify.Info, erro
 	return info, err
 }
 
-// enterTopic admits a call about a topic: the token permits the topic, and there is no body.
-func (c *call) enterTopic(topic string) error { return c.enterTopics([]string{topic}) }
-
-// enterTopics is enterTopic for a call about several topics, all of which the token must
-// permit.
-func (c *call) enterTopics(topics []string) error {
+// enterTopics admits a call about some topics: the token permits all of them, and there is no body.
+func (c *call) enterTopics(topics ...string) error {
 	var refused []error
 	for _, topic := range topics {
 		refused = append(refused, c.grant.AllowTopic(topic))

@@ -149,8 +149,7 @@ func documentParam(p calls.Param, schema *huma.Schema, field reflect.StructField
 		schema.Format, schema.Pattern = "", fields.LocalPattern
 	}
 	if schema.Type == huma.TypeString && schema.Enum == nil && p.In != "header" {
-		one := 1
-		schema.MinLength = &one
+		schema.MinLength = new(1)
 	}
 	return &huma.Param{Name: p.Name, In: p.In, Required: p.Required, Description: schema.Description, Schema: schema}
 }
@@ -165,8 +164,7 @@ type (
 
 // Schema makes a schema of the fields of notify.SettingsChange.
 func (settingsChange) Schema(schemas huma.Registry) *huma.Schema {
-	one := 1
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: &one, Properties: described[notify.SettingsChange](schemas)}
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, MinProperties: new(1), Properties: described[notify.SettingsChange](schemas)}
 }
 
 // Schema makes a schema of the fields of store.Push.

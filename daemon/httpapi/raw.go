@@ -30,7 +30,7 @@ func (c *call) answerNone() error {
 		c.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return c.answer(http.StatusOK, api.ClaimedOf(nil))
+	return c.answer(http.StatusOK, api.Claimed{Messages: []api.Delivery{}})
 }
 
 // handRaw answers with the one claimed message, or with none. It buries a message that

@@ -15,7 +15,7 @@ const (
 // reserve waits until the call has reserved so many bytes in all, which it keeps until
 // it is answered. Errors: guard.ErrBusy, errDraining, or that of a client that went away.
 func (c *call) reserve(bytes int64) error {
-	if c.tryReserve(bytes) {
+	if c.reserveAtOnce(bytes) == nil {
 		return nil
 	}
 	ctx, done := c.untilBusy()
@@ -41,16 +41,13 @@ func (c *call) untilBusy() (ctx context.Context, done func()) {
 	}
 }
 
-// reserveAtOnce is reserve without a wait.
+// reserveAtOnce is reserve without a wait, for bytes in memory already: a wait would let more pile up.
 func (c *call) reserveAtOnce(bytes int64) error {
-	if c.tryReserve(bytes) {
+	if c.grant.Memory.Try(&c.reserved, bytes) {
 		return nil
 	}
 	return guard.ErrBusy
 }
-
-// tryReserve is reserve without waiting, for bytes in memory already: a wait would let more pile up.
-func (c *call) tryReserve(bytes int64) bool { return c.grant.Memory.Try(&c.reserved, bytes) }
 
 // keepReserved releases what the call has reserved beyond so many bytes.
 func (c *call) keepReserved(bytes int64) { c.grant.Memory.Keep(&c.reserved, bytes) }
