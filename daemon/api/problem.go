@@ -35,8 +35,7 @@ type Missing struct {
 // MissingOf takes the error of a call on all shards. If only some did not answer, it returns
 // them, and no error: the call has returned what the others said.
 func MissingOf(err error) (Missing, error) {
-	var missing *store.MissingError
-	if errors.As(err, &missing) {
+	if missing, is := errors.AsType[*store.MissingError](err); is {
 		return Missing{missing.Shards}, nil
 	}
 	return Missing{}, err

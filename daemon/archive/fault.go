@@ -80,8 +80,7 @@ func LockedOut(err error) bool { return strings.HasPrefix(conditionOf(err), "28"
 
 // conditionOf returns the code of the database's error; empty if it is no such error.
 func conditionOf(err error) string {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
+	if refused, is := errors.AsType[*pgconn.PgError](err); is {
 		return refused.Code
 	}
 	return ""

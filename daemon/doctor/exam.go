@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ func (e *exam) onEach(check func(*server)) {
 // there returns no error for shards that are away while others answered, and any other
 // error as it is.
 func there(err error) error {
-	if errors.As(err, new(*store.MissingError)) {
+	if store.IsPartial(err) {
 		return nil
 	}
 	return err

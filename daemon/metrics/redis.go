@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -396,8 +395,7 @@ func unsentPushes(ctx context.Context, home store.Shard) (names []string) {
 
 // away returns an error, unless only some shards did not answer.
 func away(err error) error {
-	var missing *store.MissingError
-	if errors.As(err, &missing) {
+	if store.IsPartial(err) {
 		return nil
 	}
 	return err

@@ -173,8 +173,7 @@ func because(ctx context.Context, host string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, is := errors.AsType[*url.Error](err); is {
 		err = of.Err
 	}
 	var op *net.OpError
