@@ -67,8 +67,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 			return
 		}
 		did, n, err := a.do(r.Context(), c, v)
-		var asked question
-		if errors.As(err, &asked) {
+		if asked, is := errors.AsType[question](err); is {
 			c.makeSure(w, v, asked)
 			return
 		}
@@ -173,20 +172,15 @@ func oneIf(err error) int {
 	return 0
 }
 
-// A refusable is the data of a page with a form.
-type refusable interface{ refuse(f *pageFault) }
-
 // again shows a form that was refused, and reports whether it could.
 func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) bool {
-	data, err := p.read(v.r.Context(), c, v)
-	form, ok := data.(refusable)
-	if err != nil || !ok {
+	f := c.frame(v, p)
+	v.Refused = c.faultFor(v.Viewer, refused)
+	var err error
+	if f.Data, err = p.read(v.r.Context(), c, v); err != nil {
 		return false
 	}
-	f, why := c.frame(v, p), c.faultFor(v.Viewer, refused)
-	form.refuse(why)
-	f.Data = data
-	c.render(w, v.r, why.Status, f)
+	c.render(w, v.r, v.Refused.Status, f)
 	return true
 }
 

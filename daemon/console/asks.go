@@ -29,16 +29,16 @@ func paramsOf(pairs []string) map[string]string {
 // typed returns a field of a form in which people write, without the blanks beside it.
 func (v *visit) typed(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
 
-// can reports whether the viewer has the rights to a call.
-func (v *Viewer) can(call string) bool { return v.does(calls.Named(call)) }
+// Can reports whether the viewer has the rights to a call.
+func (v *Viewer) Can(call string) bool { return v.does(calls.Named(call)) }
 
 func (v *Viewer) does(call calls.Call) bool { return call.Admits(v.Client) == nil }
 
-// reads reports whether the viewer may read messages of the topics that it sees.
-func (v *Viewer) reads() bool { return v.does(calls.Inspect) }
+// Reads reports whether the viewer may read messages of the topics that it sees.
+func (v *Viewer) Reads() bool { return v.does(calls.Inspect) }
 
-// publishes reports whether the viewer may publish to the topics that it sees.
-func (v *Viewer) publishes() bool { return v.does(calls.Publish) }
+// Publishes reports whether the viewer may publish to the topics that it sees.
+func (v *Viewer) Publishes() bool { return v.does(calls.Publish) }
 
 // button returns the name of the button that was pressed, one of some, and its value.
 func (v *visit) button(names ...string) (name, value string, err error) {

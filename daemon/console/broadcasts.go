@@ -37,17 +37,12 @@ type broadcastsView struct {
 	Listeners  []listenerRow
 	MoreNames  bool
 	Away       *pageFault // in place of listeners that could not be read
-	Publish    bool
-	Topic      string // of the form, as it was sent
-	Form       publishForm
-	Refused    *pageFault
 }
 
 // A logRow is the log of a topic, or what it will get.
 type logRow struct {
 	counted
-	At   time.Time // when its newest broadcast was sent, or the next one is due
-	Link string
+	At time.Time // when its newest broadcast was sent, or the next one is due
 }
 
 // Sending returns how many broadcasts a second are receivers.
@@ -57,7 +52,7 @@ func (c counted) Sending() string {
 
 // broadcasts returns what the page of broadcasts shows.
 func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
-	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1, Publish: v.publishes(), Topic: v.r.PostForm.Get("topic"), Form: formOf(v.r.PostForm)}
+	view := &broadcastsView{visit: v, Now: c.now(ctx), Waiting: -1}
 	var faults []error
 	for _, read := range []func(context.Context, *Console) error{view.readLogs, view.readComing, view.readListeners, view.readWaiting} {
 		err := read(ctx, c)
@@ -68,9 +63,6 @@ func (c *Console) broadcasts(ctx context.Context, v *visit) (any, error) {
 	}
 	return view, store.Missing(faults...)
 }
-
-// refuse shows why the form was refused.
-func (b *broadcastsView) refuse(f *pageFault) { b.Refused = f }
 
 // readWaiting fills in how many broadcasts wait.
 func (b *broadcastsView) readWaiting(ctx context.Context, c *Console) error {
@@ -113,7 +105,7 @@ func (b *broadcastsView) rows(ctx context.Context, c *Console, topics []store.No
 	}
 	all, missing := c.rated(ctx, names)
 	for _, one := range all {
-		rows = append(rows, logRow{one, at[one.Topic], topicPath(one.Topic)})
+		rows = append(rows, logRow{one, at[one.Topic]})
 	}
 	return rows, more, missing
 }
@@ -175,7 +167,7 @@ func (b *broadcastsView) readListeners(ctx context.Context, c *Console) error {
 		if one.HasGap || one.AtRisk {
 			b.Behind++
 		}
-		b.Listeners = append(b.Listeners, listenerRow{one, b.Has(calls.MayAdmin)})
+		b.Listeners = append(b.Listeners, listenerRow{one})
 	}
 	worst := map[string]int{"dead": 0, "late": 1, "quiet": 2, "ok": 3}
 	slices.SortStableFunc(b.Listeners, func(x, y listenerRow) int { return worst[x.Class()] - worst[y.Class()] })

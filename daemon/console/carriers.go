@@ -69,7 +69,7 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 	}
 	view := &carriersView{visit: v, Now: survey.Now, Office: snapshots.OfficeOf(terms), Standbys: c.snapshots.Standbys(ctx)}
 	missing := missingOf(terms)
-	if v.can("workers") {
+	if v.Can("workers") {
 		there, err := c.caches.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
 		if err != nil {
 			view.Away = c.faultFor(v.Viewer, err)

@@ -47,7 +47,6 @@ type deadView struct {
 	Total int64 // in all topics; negative: the viewer does not see all
 	Rows  []deadRow
 	More  bool // there may be more topics with dead letters
-	Reads bool // the viewer may read letters
 	River *plot
 }
 
@@ -65,7 +64,7 @@ func (c counted) Dying() string {
 
 // dead returns the topics that have dead letters.
 func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
-	view := &deadView{visit: v, Now: c.now(ctx), Total: -1, Reads: v.can("listDead")}
+	view := &deadView{visit: v, Now: c.now(ctx), Total: -1}
 	in, err := v.scope("")
 	if err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 	view.More = view.More || len(names) > topicRows
 	for _, one := range all {
 		row := deadRow{one, newest[one.Topic], topicPath(one.Topic)}
-		if view.Reads {
+		if v.Can("listDead") {
 			row.Link = deadPath(one.Topic, "")
 		}
 		if one.Dead > 0 {
@@ -138,7 +137,6 @@ type lettersView struct {
 	Rows   []messageRow
 	Looked int    // letters that were read for the page
 	Next   string // address of the next page; empty: this is the last
-	Act    bool   // the viewer may requeue and purge
 	Now    time.Time
 	River  *plot // of letters with any reason
 }
@@ -149,7 +147,7 @@ func (c *Console) letters(ctx context.Context, v *visit) (any, error) {
 	if err := v.check("listDead", "topic", topic); err != nil {
 		return nil, err
 	}
-	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Act: v.can("act"), Now: c.now(ctx)}
+	view := &lettersView{visit: v, Topic: topic, Reason: v.query("reason"), Now: c.now(ctx)}
 	counts, err := c.snapshots.Count(ctx, []string{topic})
 	if err != nil {
 		return nil, err

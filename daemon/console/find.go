@@ -37,14 +37,12 @@ type findView struct {
 	Progress progress
 	Next     string // address that goes on; empty: all was looked at
 	Goes     bool   // it goes on by itself: nothing was found yet
-	Publish  bool   // the viewer may cancel and reschedule the ticked
-	Act      bool   // the viewer may requeue and purge, and act on all that match
 	Export   string
 	question find.Query
 }
 
 // Requeues and Moves report whether acts on dead letters, and on scheduled, ready and blocked messages, can change what is asked for.
-func (f *findView) Requeues() bool { return f.Act && f.question.Permits(find.Requeue) }
+func (f *findView) Requeues() bool { return f.Can("act") && f.question.Permits(find.Requeue) }
 func (f *findView) Moves() bool    { return f.question.Permits(find.Reschedule) }
 
 // An example is a question, and what it finds.
@@ -71,8 +69,8 @@ var atCharacter = regexp.MustCompile(`^invalid q: at character (\d+) stands`)
 
 // markOf returns a question with the character that a fault is about; nil: it is about none.
 func markOf(q string, err error) *mark {
-	var f *notify.Fault
-	if !errors.As(err, &f) {
+	f, is := errors.AsType[*notify.Fault](err)
+	if !is {
 		return nil
 	}
 	found := atCharacter.FindStringSubmatch(f.Error())
@@ -89,7 +87,7 @@ func markOf(q string, err error) *mark {
 
 // find answers a question.
 func (c *Console) find(ctx context.Context, v *visit) (any, error) {
-	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers(), Publish: v.can("cancel"), Act: v.can("act")}
+	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers()}
 	if err := calls.Named("find").Admits(v.Client); err != nil {
 		return nil, err
 	}

@@ -9,10 +9,7 @@ import (
 )
 
 // A listenerRow is a named listener.
-type listenerRow struct {
-	notify.ListenerInfo
-	Act bool // the viewer may remove the name
-}
+type listenerRow struct{ notify.ListenerInfo }
 
 // Sign returns the worst that is to be said of a listener, and Class its class of the style.
 func (l listenerRow) Sign() string {

@@ -29,17 +29,12 @@ type messageView struct {
 	*visit
 	Topic, ID string
 	*notify.Info
-	Now     time.Time
-	Publish bool // the viewer may cancel and reschedule
-	Act     bool // the viewer may requeue and purge
-	Life    []event
-	Asked   []named
-	Body    shownBody
-	Result  shownBody
-	Next    shownBody // of what follows it
-	Refused *pageFault
-	Delay   string // as the form was sent
-	Due     string
+	Now    time.Time
+	Life   []event
+	Asked  []named
+	Body   shownBody
+	Result shownBody
+	Next   shownBody // of what follows it
 }
 
 // An event is something in the life of a message.
@@ -68,10 +63,7 @@ func (c *Console) message(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := &messageView{
-		visit: v, Topic: topic, ID: id, Now: c.now(ctx), Publish: v.can("cancel"), Act: v.can("act"),
-		Delay: v.r.PostForm.Get("delay"), Due: v.r.PostForm.Get("due"),
-	}
+	view := &messageView{visit: v, Topic: topic, ID: id, Now: c.now(ctx)}
 	info, err := c.caches.messages.Get(ctx, record.Member(topic, id), cache.Keep{Age: snapshots.Rhythm}, func(ctx context.Context) (notify.Info, error) {
 		return c.inspector.Inspect(ctx, topic, id)
 	})
@@ -127,9 +119,6 @@ func (m *messageView) Forms() (all []choice) {
 }
 
 func (m *messageView) title() string { return m.ID + " of " + m.Topic }
-
-// refuse shows why the form was refused.
-func (m *messageView) refuse(f *pageFault) { m.Refused = f }
 
 // Waits reports whether the message is scheduled, ready or blocked.
 func (m *messageView) Waits() bool {

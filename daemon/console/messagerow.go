@@ -9,10 +9,10 @@ import (
 )
 
 // A messageRow is a message in a list, with the beginning of its body.
-type messageRow struct {
-	notify.Info
-	Link string
-}
+type messageRow struct{ notify.Info }
+
+// Link returns the address of the page of the message.
+func (m messageRow) Link() string { return messagePath(m.Topic, m.ID) }
 
 // About returns one short line about a message: why it died, or what is in it.
 func (m messageRow) About() string {
@@ -38,7 +38,7 @@ func rowsOf(infos []notify.Info) []messageRow {
 	rows := make([]messageRow, len(infos))
 	for i, info := range infos {
 		info.Body = slices.Clone(info.Body[:min(len(info.Body), 4*briefly)]) // the rest would be kept as long as the row
-		rows[i] = messageRow{info, messagePath(info.Topic, info.ID)}
+		rows[i] = messageRow{info}
 	}
 	return rows
 }

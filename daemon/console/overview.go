@@ -34,7 +34,7 @@ type overview struct {
 	Advice   []string // checks of how things are set up, of which the doctor warns
 	Office   snapshots.Office
 	Per      *snapshots.Rates // of the whole store; nil: not yet known, or not for this viewer
-	Trouble  []topicRow
+	Trouble  []counted
 	More     int  // topics in trouble that are not shown
 	AtLeast  bool // there may be more than More
 	Unseen   bool // topics of the viewer may be in trouble and not be among the worst of the store, which were looked at
@@ -46,14 +46,13 @@ type overview struct {
 	Fullest  *snapshots.Server  // nil: not for this viewer
 	Evicting []snapshots.Server // that may evict messages
 	River    *plot
-	HasTotal bool // the viewer sees all topics, so also their totals
 
 	uncounted int // topics in trouble beyond the worst, which are not counted
 }
 
 // Empty reports whether nothing was ever published, as far as the viewer may know.
 func (o *overview) Empty() bool {
-	return o.HasTotal && !o.Missing && o.Topics == 0 && o.Published == 0 && o.Sent == 0 && o.Office.Next.IsZero()
+	return o.CoversAll() && !o.Missing && o.Topics == 0 && o.Published == 0 && o.Sent == 0 && o.Office.Next.IsZero()
 }
 
 // A wrong is something that an operator has to know first.
@@ -75,8 +74,8 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{Survey: survey, visit: v, Office: snapshots.OfficeOf(terms), HasTotal: v.CoversAll()}
-	if !o.HasTotal {
+	o := &overview{Survey: survey, visit: v, Office: snapshots.OfficeOf(terms)}
+	if !o.CoversAll() {
 		if err := c.lookAtOwn(ctx, o); err != nil {
 			if missing = store.Missing(missing, err); !store.IsPartial(missing) {
 				return nil, missing
@@ -86,7 +85,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	for _, list := range []*[]notify.Notable{&o.Overdue, &o.Behind, &o.Deaths, &o.Paused} {
 		*list = slices.DeleteFunc(slices.Clone(*list), func(n notify.Notable) bool { return !v.Sees(n.Topic) })
 	}
-	if o.HasTotal {
+	if o.CoversAll() {
 		o.Per = c.snapshots.Rates()
 	}
 	if err := c.trouble(ctx, o); err != nil {
@@ -196,10 +195,10 @@ func (c *Console) trouble(ctx context.Context, o *overview) error {
 	all, err := c.rated(ctx, names)
 	for _, one := range all {
 		if one.urgency() > 0 {
-			o.Trouble = append(o.Trouble, topicRow{one, topicPath(one.Topic)})
+			o.Trouble = append(o.Trouble, one)
 		}
 	}
-	slices.SortStableFunc(o.Trouble, func(a, b topicRow) int {
+	slices.SortStableFunc(o.Trouble, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(b.urgency(), a.urgency()), cmp.Compare(b.overdue(), a.overdue()))
 	})
 	return err
@@ -255,14 +254,14 @@ func (o *overview) judge(found findings) {
 		say("late", "carriers", "Redis %s may evict messages: set maxmemory-policy noeviction", s.Name)
 	}
 	if alone := o.alone(); len(alone) == 1 {
-		say("late", alone[0].Link, "Nobody waits for messages of %s, which has %s ready", alone[0].Topic, grouped(alone[0].Ready))
+		say("late", alone[0].Link(), "Nobody waits for messages of %s, which has %s ready", alone[0].Topic, grouped(alone[0].Ready))
 	} else if len(alone) > 1 {
-		say("late", alone[0].Link, "Nobody waits for messages of %s%d topics, such as %s", o.least(o.uncounted > 0), len(alone), alone[0].Topic)
+		say("late", alone[0].Link(), "Nobody waits for messages of %s%d topics, such as %s", o.least(o.uncounted > 0), len(alone), alone[0].Topic)
 	}
 	if held := o.held(); len(held) == 1 {
-		say("paused", held[0].Link, "%s is paused%s, and %s ready", held[0].Topic, held[0].Ends(), plural(int(held[0].Ready), "message is", "messages are"))
+		say("paused", held[0].Link(), "%s is paused%s, and %s ready", held[0].Topic, held[0].Ends(), plural(int(held[0].Ready), "message is", "messages are"))
 	} else if len(held) > 1 {
-		say("paused", held[0].Link, "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) > worst), len(held), held[0].Topic)
+		say("paused", held[0].Link(), "%s%d topics that have messages ready are paused, such as %s", o.least(len(o.Paused) > worst), len(held), held[0].Topic)
 	}
 	if n := len(o.Lagging); n == 1 {
 		say("late", "broadcasts", "Listener %s is behind", o.Lagging[0].Name)
@@ -295,13 +294,13 @@ func (o *overview) least(cut bool) string {
 }
 
 // held returns the topics that have messages ready and are paused.
-func (o *overview) held() []topicRow {
-	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row topicRow) bool { return !row.Paused || row.Ready == 0 })
+func (o *overview) held() []counted {
+	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row counted) bool { return !row.Paused || row.Ready == 0 })
 }
 
 // alone returns the topics whose messages nobody waits for.
-func (o *overview) alone() []topicRow {
-	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row topicRow) bool { return !row.Nobody() || row.Overdue < snapshots.Rhythm })
+func (o *overview) alone() []counted {
+	return slices.DeleteFunc(slices.Clone(o.Trouble), func(row counted) bool { return !row.Nobody() || row.Overdue < snapshots.Rhythm })
 }
 
 // State returns what is wrong with a topic, in words.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/url"
 	"reflect"
 	"strings"
 
@@ -15,35 +14,23 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// A publishForm is the form to publish, as it was sent.
-type publishForm struct{ Body, ID, Delay, Due, ContentType, Headers string }
-
-// formOf returns a form as it was sent.
-func formOf(sent url.Values) publishForm {
-	return publishForm{
-		Body: strings.ReplaceAll(sent.Get("body"), "\r\n", "\n"), ID: sent.Get("id"), Delay: sent.Get("delay"), Due: sent.Get("due"),
-		ContentType: sent.Get("content_type"), Headers: strings.ReplaceAll(sent.Get("headers"), "\r\n", "\n"),
-	}
-}
-
 // message returns the message that a form describes. The error joins a Fault for each field
 // that cannot be read.
-func (f publishForm) message(topic string) (notify.Message, error) {
-	m := notify.Message{Topic: topic, Body: []byte(f.Body)}
-	given := map[string]string{"id": f.ID, "delay": f.Delay, "due": f.Due, "content_type": f.ContentType}
+func (v *visit) message(topic string) (notify.Message, error) {
+	m := notify.Message{Topic: topic, Body: []byte(v.Written("body"))}
 	var faults []error
 	for _, field := range fields.In[notify.Message]() {
-		text := strings.TrimSpace(given[field.Name])
+		text := v.typed(field.Name)
 		if text == "" {
 			continue
 		}
-		if other := strings.TrimSpace(given[field.Without]); other != "" {
+		if field.Without != "" && v.typed(field.Without) != "" {
 			faults = append(faults, fault.New(field.Name, "%s and %s: both are given; give one of them", field.Without, field.Name))
 		}
 		faults = append(faults, field.Set(reflect.ValueOf(&m).Elem(), text))
 	}
 	var err error
-	m.Headers, err = headersIn(f.Headers)
+	m.Headers, err = headersIn(v.Written("headers"))
 	return m, errors.Join(append(faults, err)...)
 }
 
@@ -70,7 +57,7 @@ func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast
 	if err := cmp.Or(calls.Publish.Admits(v.Client), record.CheckTopic(topic), v.AllowTopic(topic)); err != nil {
 		return "", 0, err
 	}
-	m, err := formOf(v.r.PostForm).message(topic)
+	m, err := v.message(topic)
 	if err != nil {
 		return "", 0, err
 	}

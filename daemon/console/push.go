@@ -26,8 +26,8 @@ type pushView struct {
 	*visit
 	pushRow
 	Now    time.Time
-	Topics []topicRow // of messages
-	Put    []named    // how it was put
+	Topics []counted // of messages
+	Put    []named   // how it was put
 
 	MoreTopics bool // that are not shown
 }
@@ -59,12 +59,12 @@ func (c *Console) topicsOf(ctx context.Context, p *store.Push, view *pushView) e
 	})
 	shown := found.topics[:min(len(found.topics), pushRows)]
 	counts, err := c.rated(ctx, shown)
+	view.Topics = counts
 	if missing = store.Missing(missing, err); missing != nil && !store.IsPartial(missing) {
 		return missing
 	}
 	sum := int64(0)
 	for _, one := range counts {
-		view.Topics = append(view.Topics, topicRow{one, topicPath(one.Topic)})
 		sum += one.Leased
 	}
 	view.MoreTopics = len(found.topics) > len(shown) || !found.all

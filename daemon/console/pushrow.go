@@ -106,7 +106,7 @@ func (p pushRow) Answer() string {
 
 // mayPush reports whether a viewer may see and change a push.
 func (v *Viewer) mayPush(topics []string) bool {
-	return v.can("showPush") && v.AllowPush("", topics) == nil
+	return v.Can("showPush") && v.AllowPush("", topics) == nil
 }
 
 // pushesOf returns the pushes of which a viewer sees all topics: those that fail first, then by name.
@@ -124,7 +124,7 @@ func (c *Console) pushesOf(ctx context.Context, v *visit) (rows []pushRow, err e
 
 // failingPushes returns the pushes whose endpoints fail, of those that a viewer may see.
 func (c *Console) failingPushes(ctx context.Context, v *visit) []pushRow {
-	if !v.can("listPushes") {
+	if !v.Can("listPushes") {
 		return nil
 	}
 	rows, _ := c.pushesOf(ctx, v) // the fault of Redis is that of the survey

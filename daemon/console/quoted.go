@@ -20,13 +20,13 @@ func (o *overview) seen(found findings) findings {
 		switch f.Check {
 		case "blocked", "leases":
 		case "schedules":
-			if !o.can("listAllSchedules") {
+			if !o.Can("listAllSchedules") {
 				return true
 			}
 		default:
 			return true
 		}
-		o.Unseen = o.Unseen || f.Name == "" && !o.HasTotal // there are more than the doctor names
+		o.Unseen = o.Unseen || f.Name == "" && !o.CoversAll() // there are more than the doctor names
 		return f.Name == "" || !o.Sees(f.Name)
 	})
 	return found

@@ -32,9 +32,6 @@ type scheduleView struct {
 	Next  []upcoming // when it fires next
 	Last  []occurrence
 	Body  shownBody
-
-	From, To string     // of a backfill, as they were written
-	Refused  *pageFault // the form of a backfill was
 }
 
 // An upcoming time is one at which a schedule fires.
@@ -67,7 +64,7 @@ func (c *Console) schedule(ctx context.Context, v *visit) (any, error) {
 		c.caches.schedule.Forget(member)
 	}
 	now := c.now(ctx)
-	view := &scheduleView{visit: v, scheduleRow: rowOf(&read.Listed, now), Now: now, State: read.State, From: v.r.PostForm.Get("from"), To: v.r.PostForm.Get("to")}
+	view := &scheduleView{visit: v, scheduleRow: rowOf(&read.Listed, now), Now: now, State: read.State}
 	if read.Err == nil {
 		view.show(&read)
 	}
@@ -104,7 +101,7 @@ func (s *scheduleView) show(read *scheduleRead) {
 		}
 		s.Next = append(s.Next, next)
 	}
-	reads := s.reads()
+	reads := s.Reads()
 	shown.Note(read.last)
 	for _, one := range slices.Backward(shown.State.Last) {
 		o := occurrence{Occurrence: one, Text: moment(one.At), Late: time.Duration(one.LateMs) * time.Millisecond}
@@ -162,8 +159,6 @@ func (s *scheduleView) Headline() string {
 
 // Link returns the address of the page.
 func (s *scheduleView) Link() string { return s.scheduleRow.Link() }
-
-func (s *scheduleView) refuse(f *pageFault) { s.Refused = f }
 
 func (s *scheduleView) title() string { return s.Name + " of " + s.Topic }
 

@@ -29,7 +29,7 @@ func (r scheduleRow) TopicLink() string { return topicPath(r.Topic) }
 func (r scheduleRow) Member() string { return record.Member(r.Topic, r.Name) }
 
 // Class returns the class of the style of how the schedule stands.
-func (r scheduleRow) Class() string { return classOf(r.Standing) }
+func (r scheduleRow) Class() string { return standings[rankOf(r.Standing)].class }
 
 // standings are the classes of how schedules stand, the worst first.
 var standings = []struct {
@@ -45,8 +45,6 @@ func rankOf(s store.Standing) int {
 	}
 	return len(standings)
 }
-
-func classOf(s store.Standing) string { return standings[rankOf(s)].class }
 
 // rowOf returns the row of a schedule.
 func rowOf(l *store.Listed, now time.Time) scheduleRow {

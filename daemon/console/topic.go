@@ -28,15 +28,12 @@ type topicView struct {
 	counted
 	topicDetail
 	Now       time.Time
-	Reads     bool // the viewer may see its messages
 	Publish   bool
 	Act       bool   // the viewer may pause and resume
 	Dead      string // address of its dead letters; empty: the viewer may not see them
 	All       string // address of all its messages
 	Schedules string // address of its schedules; empty: the viewer may not see them
 	River     *plot  // nil: it is being counted
-	Form      publishForm
-	Refused   *pageFault // why the form was
 }
 
 // topic returns what the page of a topic shows.
@@ -46,14 +43,11 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	own := record.CheckTopic(topic) == nil // not one of the system
-	view := &topicView{
-		visit: v, Now: c.now(ctx), Reads: v.reads(), Publish: own && v.publishes(), Act: own && v.can("pause"),
-		Form: formOf(v.r.PostForm), All: findPath("topic:" + topic),
-	}
-	if v.can("listDead") {
+	view := &topicView{visit: v, Now: c.now(ctx), Publish: own && v.Publishes(), Act: own && v.Can("pause"), All: findPath("topic:" + topic)}
+	if v.Can("listDead") {
 		view.Dead = deadPath(topic, "")
 	}
-	if own && v.can("listSchedules") {
+	if own && v.Can("listSchedules") {
 		view.Schedules = schedulesPath(topic)
 	}
 	all, err := c.rated(ctx, []string{topic})
@@ -62,7 +56,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	view.counted = all[0]
 	view.topicDetail, err = c.caches.details.Get(ctx, topic, cache.Keep{Age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
-	if err != nil || !view.Reads {
+	if err != nil || !v.Reads() {
 		view.topicDetail = topicDetail{Settings: view.Settings}
 	}
 	if err != nil {
@@ -98,12 +92,9 @@ func (t *topicView) HeldUp() string {
 }
 
 // Link returns the address of the page.
-func (t *topicView) Link() string { return topicPath(t.Topic) }
+func (t *topicView) Link() string { return t.counted.Link() }
 
 func (t *topicView) title() string { return t.Topic }
-
-// refuse shows why the form was refused.
-func (t *topicView) refuse(f *pageFault) { t.Refused = f }
 
 // detail reads what is kept of a topic.
 func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err error) {

@@ -84,11 +84,8 @@ func (c counted) Held() string {
 	return short(c.OldestLease)
 }
 
-// A topicRow is a topic in a table.
-type topicRow struct {
-	counted
-	Link string
-}
+// Link returns the address of the page of the topic.
+func (c counted) Link() string { return topicPath(c.Topic) }
 
 // isWaiting reports whether a message is due: it is ready, or no carrier made it ready.
 func (c counted) isWaiting() bool { return c.Ready > 0 || c.Behind >= snapshots.Rhythm }

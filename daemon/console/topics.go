@@ -32,11 +32,10 @@ type topicsView struct {
 	Pattern string
 	Sort    string
 	Heads   []head
-	Rows    []topicRow
+	Rows    []counted
 	Covers  string // which topics were compared
 	Before  string // address of the page before; empty: this is the first
 	Next    string // address of the next page; empty: this is the last
-	Act     bool   // topics can be paused
 	Exact   string // address of the topic that the pattern names
 }
 
@@ -77,7 +76,7 @@ var topicOrders = map[string]topicOrder{
 
 // topics returns what the page of topics shows.
 func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
-	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor), Act: v.can("pause")}
+	view := &topicsView{visit: v, Pattern: v.query("pattern"), Sort: cmp.Or(v.query("sort"), defaultFor)}
 	view.Heads = view.heads()
 	in, err := v.scope(view.Pattern)
 	if err != nil {
@@ -93,10 +92,8 @@ func (c *Console) topics(ctx context.Context, v *visit) (any, error) {
 		return view, err
 	}
 	names := view.cut(part)
-	all, missing := c.rated(ctx, names)
-	for _, one := range all {
-		view.Rows = append(view.Rows, topicRow{one, topicPath(one.Topic)})
-	}
+	var missing error
+	view.Rows, missing = c.rated(ctx, names)
 	if record.CheckTopic(view.Pattern) == nil && v.Sees(view.Pattern) {
 		view.Exact = topicPath(view.Pattern)
 	}

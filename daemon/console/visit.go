@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"net/http"
+	"strings"
 
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
@@ -10,6 +11,7 @@ import (
 // A visit is one request of a viewer.
 type visit struct {
 	*Viewer
+	Refused *pageFault // why the form was
 	r       *http.Request
 	instead string // address of the page to which an act leads, in place of that which its form names; empty: there
 	made    string // address of the page of what an act published; empty: it published nothing, or nothing that the viewer may see
@@ -18,11 +20,16 @@ type visit struct {
 // makes notes what an act published.
 func (v *visit) makes(topic, id string, broadcast bool) {
 	switch {
-	case broadcast && v.can("receivers"):
+	case broadcast && v.Can("receivers"):
 		v.made = receiversPath(topic, id)
-	case !broadcast && v.reads():
+	case !broadcast && v.Reads():
 		v.made = messagePath(topic, id)
 	}
+}
+
+// Written returns a field of the form as it was sent; empty: there was none.
+func (v *visit) Written(name string) string {
+	return strings.ReplaceAll(v.r.PostForm.Get(name), "\r\n", "\n")
 }
 
 // query returns a parameter of the address.
