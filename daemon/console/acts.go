@@ -63,7 +63,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 			return
 		}
 		if err != nil {
-			c.failAct(w, v, "", err)
+			c.fail(w, v, "", err)
 			return
 		}
 		did, n, err := a.do(r.Context(), c, v)
@@ -85,7 +85,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 		if a.form != nil && errors.Is(err, notify.ErrInvalid) && c.again(w, v, *a.form, err) {
 			return
 		}
-		c.failAct(w, v, did, err)
+		c.fail(w, v, did, err)
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *Console) makeSure(w http.ResponseWriter, v *visit, asked question) {
 			d.Fields = append(d.Fields, named{name, value})
 		}
 	}
-	c.render(w, v.r, http.StatusOK, &frame{Title: asked.Error(), Template: "sure", Viewer: v.Viewer, Open: c.o.Open != nil, Back: backOf(v.r), Data: d})
+	c.render(w, v.r, http.StatusOK, &frame{Title: asked.Error(), Template: "sure", Viewer: v.Viewer, Back: backOf(v.r), Data: d})
 }
 
 // logAct logs an act that did something, even where it failed then.
@@ -138,23 +138,15 @@ func (c *Console) showAct(w http.ResponseWriter, v *visit, a act, refused error)
 	}
 	if data == nil {
 		c.sendAgain(v, err)
-		c.failAct(w, v, "", err)
+		c.fail(w, v, "", err)
 		return
 	}
 	f, status := c.frame(v, *a.form), http.StatusOK
 	if f.Data = data; err != nil {
 		f.Fault = c.faultFor(v.Viewer, err)
-		f.Fault.Again = false // no form is sent by itself
 		status = f.Fault.Status
 	}
 	c.render(w, v.r, status, f)
-}
-
-// failAct answers with an error, what an act did before it, and the way to a new form.
-func (c *Console) failAct(w http.ResponseWriter, v *visit, did string, err error) {
-	f := c.faultFor(v.Viewer, err)
-	f.Again = false // no form is sent by itself
-	c.render(w, v.r, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: v.Viewer, Open: c.o.Open != nil, Fault: f, Done: did, Back: backOf(v.r)})
 }
 
 // sendAgain lets a form be sent again that was refused for what stands in it: the browser leads back to it.

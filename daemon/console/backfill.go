@@ -33,25 +33,18 @@ var backfillAct = act{path: schedulePage.path, name: "backfill a schedule", form
 		return fmt.Sprintf("There was nothing to make of %s%s", name, taken(would.Taken)), 0, nil
 	}
 	v.r.PostForm.Set("to", to)
-	if err := v.sure("Make %s of %s of %s from %s on and before %s, due at once%s?", occurrences(would.Made), name, topic, shownTime(from), shownTime(to), taken(would.Taken)); err != nil {
+	if err := v.sure("Make %s of %s of %s from %s on and before %s, due at once%s?", plural(would.Made, "occurrence", "occurrences"), name, topic, shownTime(from), shownTime(to), taken(would.Taken)); err != nil {
 		return "", 0, err
 	}
 	done, err := backfill(false)
 	c.forgetSchedule(topic, name)
-	return fmt.Sprintf("Made %s of %s%s", occurrences(done.Made), name, taken(done.Taken)), done.Made, err
+	return fmt.Sprintf("Made %s of %s%s", plural(done.Made, "occurrence", "occurrences"), name, taken(done.Taken)), done.Made, err
 }}
 
 // shownTime returns a time that a form has, and a call has read, as pages show it.
 func shownTime(text string) string {
 	at, _ := fields.ParseTime("", text)
 	return moment(at)
-}
-
-func occurrences(n int) string {
-	if n == 1 {
-		return "1 occurrence"
-	}
-	return fmt.Sprint(n, " occurrences")
 }
 
 // taken says how many ids of a backfill were in use.

@@ -59,16 +59,15 @@ const (
 
 // carriers returns what the page shows. The error may be a MissingError.
 func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
-	terms, err := c.snapshots.Officers(ctx)
-	if err != nil {
-		return nil, err
+	terms, missing := c.snapshots.Officers(ctx)
+	if missing != nil && !store.IsPartial(missing) {
+		return nil, missing
 	}
 	survey, err := c.snapshots.Survey(ctx) // it is as late as all that the page shows
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
 	view := &carriersView{visit: v, Now: survey.Now, Office: snapshots.OfficeOf(terms), Standbys: c.snapshots.Standbys(ctx)}
-	missing := missingOf(terms)
 	if v.Can("workers") {
 		there, err := c.caches.workers.Get(ctx, cache.Keep{Age: workersEvery}, c.attended)
 		if err != nil {
@@ -115,17 +114,3 @@ func (view *carriersView) setWorkers(there attended) {
 
 // rank returns the place of a kind of worker in the list.
 func rank(kind string) int { return slices.Index([]string{"daemon", "worker", "listener"}, kind) }
-
-// missingOf returns a MissingError for shards of which nothing is known; nil if there are none.
-func missingOf(terms []snapshots.Term) error {
-	missing := new(store.MissingError)
-	for _, t := range terms {
-		if t.Away != nil {
-			missing.Shards, missing.Err = append(missing.Shards, t.Shard), t.Away
-		}
-	}
-	if len(missing.Shards) == 0 {
-		return nil
-	}
-	return missing
-}

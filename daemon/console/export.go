@@ -35,7 +35,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request) {
 		defer free()
 	}
 	if err != nil {
-		c.fail(w, r, viewer, err)
+		c.fail(w, v, "", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

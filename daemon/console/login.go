@@ -63,7 +63,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	if err != nil {
-		c.fail(w, r, nil, &pageFault{
+		c.fail(w, &visit{r: r}, "", &pageFault{
 			Status: http.StatusServiceUnavailable, Title: "Only this browser is logged out", cause: err,
 			Detail: "Redis, where the daemons note that a login ended, cannot be reached. A copy of the cookie, if there is one, is good for up to 12 hours, or until bellhop rotate ends all logins.",
 		})

@@ -71,7 +71,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	}
 	missing := err
 	terms, err := c.snapshots.Officers(ctx)
-	if err != nil {
+	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}
 	o := &overview{Survey: survey, visit: v, Office: snapshots.OfficeOf(terms)}

@@ -69,7 +69,7 @@ type frame struct {
 
 // frame returns the frame of a page.
 func (c *Console) frame(v *visit, p page) *frame {
-	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer, Open: c.o.Open != nil}
+	f := &frame{Title: p.title, Nav: p.nav, Template: p.name, Viewer: v.Viewer}
 	if p.live {
 		f.Live = v.with("edition", c.edition)
 		f.MostPages, f.Silence = c.o.MaxPages, int(silence.Seconds())
@@ -79,7 +79,7 @@ func (c *Console) frame(v *visit, p page) *frame {
 
 // render writes a page. A page is made whole before its first byte is sent.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, f *frame) {
-	f.Edition, f.Version, f.Base, f.Here = c.edition, c.o.Version, baseOf(r), hereOf(r)
+	f.Edition, f.Version, f.Open, f.Base, f.Here = c.edition, c.o.Version, c.o.Open != nil, baseOf(r), hereOf(r)
 	text, err := execute(f.Template, "layout", f)
 	if err != nil {
 		c.o.Logger.Error("cannot show a page of the console", "page", f.Title, "error", err)
@@ -109,8 +109,8 @@ func (c *Console) faultFor(v *Viewer, err error) *pageFault {
 	return &f
 }
 
-// fail answers with an error alone.
-func (c *Console) fail(w http.ResponseWriter, r *http.Request, viewer *Viewer, err error) {
-	f := c.faultFor(viewer, err)
-	c.render(w, r, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: viewer, Open: c.o.Open != nil, Fault: f})
+// fail answers with an error, what an act did before it, and the way to a new form.
+func (c *Console) fail(w http.ResponseWriter, v *visit, did string, err error) {
+	f := c.faultFor(v.Viewer, err)
+	c.render(w, v.r, f.Status, &frame{Title: f.Title, Template: "fault", Viewer: v.Viewer, Fault: f, Done: did, Back: backOf(v.r)})
 }

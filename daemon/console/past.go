@@ -84,16 +84,7 @@ func (c *Console) few(ctx context.Context, v *visit) (topics []string, few bool,
 		return nil, false, err
 	}
 	part, err := c.caches.topics.Get(ctx, "few "+in.key, cache.Keep{Age: fewFor}, func(ctx context.Context) (part topicsPart, err error) {
-		if len(in.patterns) == 0 {
-			return part, nil
-		}
-		counts, next, err := c.inspector.TopicsAfter(ctx, "", fewTopics, in.patterns...)
-		for _, one := range counts {
-			if in.has(one.Topic) {
-				part.names = append(part.names, one.Topic)
-			}
-		}
-		part.next = next
+		part.names, part.next, err = c.namesAfter(ctx, in, "", fewTopics)
 		return part, err
 	})
 	return part.names, part.next == "", err

@@ -58,13 +58,13 @@ func (c *Console) topicsOf(ctx context.Context, p *store.Push, view *pushView) e
 		return pushedTopics{topics, all}, err
 	})
 	shown := found.topics[:min(len(found.topics), pushRows)]
-	counts, err := c.rated(ctx, shown)
-	view.Topics = counts
+	var err error
+	view.Topics, err = c.rated(ctx, shown)
 	if missing = store.Missing(missing, err); missing != nil && !store.IsPartial(missing) {
 		return missing
 	}
 	sum := int64(0)
-	for _, one := range counts {
+	for _, one := range view.Topics {
 		sum += one.Leased
 	}
 	view.MoreTopics = len(found.topics) > len(shown) || !found.all

@@ -25,7 +25,7 @@ type counted struct {
 
 // rated returns what is known of some topics, in their order. Errors: see [snapshots.Snapshots.Count].
 func (c *Console) rated(ctx context.Context, topics []string) ([]counted, error) {
-	counts, err := c.snapshots.Rated(ctx, topics)
+	counts, err := c.snapshots.Count(ctx, topics)
 	all, isLeased := make([]counted, len(counts)), false
 	for i, one := range counts {
 		all[i], isLeased = counted{Counted: one}, isLeased || one.Leased > 0

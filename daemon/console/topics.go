@@ -144,27 +144,34 @@ func (t *topicsView) cut(part topicsPart) []string {
 	return part.names[from:to]
 }
 
+// namesAfter returns the topics in a scope among those of a page of names behind a name, and where the next page begins.
+func (c *Console) namesAfter(ctx context.Context, in scope, after string, most int) (names []string, next string, err error) {
+	if len(in.patterns) == 0 {
+		return nil, "", nil
+	}
+	counts, next, err := c.inspector.TopicsAfter(ctx, after, most, in.patterns...)
+	for _, one := range counts {
+		if in.has(one.Topic) {
+			names = append(names, one.Topic)
+		}
+	}
+	return names, next, err
+}
+
 // topicsByName returns the names of a page of topics behind a name.
 func (c *Console) topicsByName(ctx context.Context, in scope, after string) (topicsPart, error) {
 	if after != "" && record.CheckAnyTopic(after) != nil {
 		return topicsPart{}, fault.New("after", "after %.100q: follow the links of the table, or leave it out", after)
 	}
 	return c.caches.topics.Get(ctx, "name "+after+" "+in.key, cache.Keep{Age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
-		if len(in.patterns) == 0 {
-			return part, nil
-		}
 		var missing error
 		for range mostLooks {
-			counts, next, err := c.inspector.TopicsAfter(ctx, after, topicRows-len(part.names), in.patterns...)
+			names, next, err := c.namesAfter(ctx, in, after, topicRows-len(part.names))
 			if err != nil && !store.IsPartial(err) {
 				return part, err
 			}
 			missing = store.Missing(missing, err)
-			for _, one := range counts {
-				if in.has(one.Topic) {
-					part.names = append(part.names, one.Topic)
-				}
-			}
+			part.names = append(part.names, names...)
 			if after, part.next = next, next; next == "" || len(part.names) >= topicRows {
 				break
 			}
@@ -184,25 +191,18 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 		return topicsPart{}, fault.New("sort", "sort %.100q: use overdue, ready, dead, rate or name", by)
 	}
 	return c.caches.topics.Get(ctx, by+" "+in.key, cache.Keep{Age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
-		if len(in.patterns) == 0 {
-			return part, nil
-		}
 		survey, missing := c.snapshots.Survey(ctx)
 		if missing != nil && !store.IsPartial(missing) {
 			return part, missing
 		}
 		known := make(map[string]bool)
 		names := notableIn(in, known, order.lists(survey))
-		first, next, err := c.inspector.TopicsAfter(ctx, "", byName, in.patterns...)
+		first, next, err := c.namesAfter(ctx, in, "", byName)
 		if err != nil && !store.IsPartial(err) {
 			return part, err
 		}
 		missing = store.Missing(missing, err)
-		for _, one := range first {
-			if !known[one.Topic] && in.has(one.Topic) {
-				names = append(names, one.Topic)
-			}
-		}
+		names = append(names, slices.DeleteFunc(first, func(topic string) bool { return known[topic] })...)
 		all, err := c.rated(ctx, names)
 		slices.SortStableFunc(all, func(a, b counted) int { return cmp.Or(order.less(a, b), cmp.Compare(b.Dead, a.Dead)) })
 		for _, one := range all {

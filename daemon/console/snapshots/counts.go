@@ -48,20 +48,9 @@ type countsAt struct {
 	at  time.Time
 }
 
-// Count returns the counts of some topics, in their order: those that nobody asked for
-// lately are read in one call. Errors: that of the connection; or a MissingError beside the
-// counts of the topics of other shards.
-func (k *countsKept) Count(ctx context.Context, topics []string) ([]notify.Counts, error) {
-	all, err := k.Rated(ctx, topics)
-	counts := make([]notify.Counts, len(all))
-	for i, one := range all {
-		counts[i] = one.Counts
-	}
-	return counts, err
-}
-
-// Rated is Count with the rates since the counts before, where there are some.
-func (k *countsKept) Rated(ctx context.Context, topics []string) ([]Counted, error) {
+// Count returns the counts of some topics, in their order, with the rates since the counts before, where there are some: those that nobody
+// asked for lately are read in one call. Errors: that of the connection; or a MissingError beside the counts of the topics of other shards.
+func (k *countsKept) Count(ctx context.Context, topics []string) ([]Counted, error) {
 	if err := k.mutex.LockWithin(ctx, cache.ReadWithin); err != nil {
 		return nil, err
 	}
@@ -136,12 +125,18 @@ func (c countsAt) ratesUntil(later notify.Counts, now time.Time) *Rates {
 	if c.at.IsZero() || c.err != nil {
 		return nil
 	}
-	seconds := now.Sub(c.at).Seconds()
-	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: the topic was forgotten meanwhile
-	return &Rates{
-		Published: per(c.Published, later.Published), Acked: per(c.Acked, later.Acked),
-		Sent: per(c.Sent, later.Sent), Died: per(c.Died, later.Died),
-	}
+	return everOf(c.Counts).until(everOf(later), now.Sub(c.at))
+}
+
+// An ever is what a topic, or a store, ever got and lost.
+type ever struct{ published, acked, sent, died int64 }
+
+func everOf(c notify.Counts) ever { return ever{c.Published, c.Acked, c.Sent, c.Died} }
+
+// until returns the rates to later figures. Less than before: the topic was forgotten meanwhile, or Redis lost its data.
+func (e ever) until(later ever, took time.Duration) *Rates {
+	per := func(before, after int64) float64 { return float64(max(0, after-before)) / took.Seconds() }
+	return &Rates{per(e.published, later.published), per(e.acked, later.acked), per(e.sent, later.sent), per(e.died, later.died)}
 }
 
 // Forget has a topic counted again at once.

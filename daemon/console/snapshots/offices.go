@@ -29,7 +29,7 @@ type officesKept struct {
 }
 
 // Officers returns the term of office of each shard, in the order of shards. That of a shard
-// that does not answer has Away.
+// that does not answer has Away, beside a MissingError.
 func (k *officesKept) Officers(ctx context.Context) ([]Term, error) {
 	return k.terms.Get(ctx, cache.Keep{Age: Rhythm}, func(ctx context.Context) ([]Term, error) {
 		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (t Term, err error) {
@@ -37,11 +37,10 @@ func (k *officesKept) Officers(ctx context.Context) ([]Term, error) {
 			t.Status, err = carrier.Look(ctx, shard)
 			return t, err
 		})
-		if missing := (*store.MissingError)(nil); errors.As(err, &missing) {
+		if missing, is := errors.AsType[*store.MissingError](err); is {
 			for _, shard := range missing.Shards {
 				all = append(all, Term{Shard: shard, Away: missing.Err})
 			}
-			err = nil
 		}
 		slices.SortFunc(all, func(a, b Term) int { return cmp.Compare(a.Shard, b.Shard) })
 		return all, err

@@ -15,8 +15,8 @@ type pulse struct {
 
 // A beat is the totals of a store at a time of Redis's clock.
 type beat struct {
-	at                           time.Time
-	published, acked, sent, died int64
+	at time.Time
+	ever
 }
 
 const rateOver = 5 * time.Second // a rate of one second would not stand still
@@ -28,7 +28,7 @@ func (p *pulse) add(s notify.Survey) {
 	if n := len(p.beats); n > 0 && !s.Now.After(p.beats[n-1].at) {
 		p.beats = nil // the clock was set back
 	}
-	p.beats = append(p.beats, beat{s.Now, s.Published, s.Acked, s.Sent, s.Died})
+	p.beats = append(p.beats, beat{s.Now, ever{s.Published, s.Acked, s.Sent, s.Died}})
 	for s.Now.Sub(p.beats[0].at) > 2*rateOver {
 		p.beats = p.beats[1:]
 	}
@@ -46,7 +46,5 @@ func (p *pulse) Rates() *Rates {
 	for i := len(p.beats) - 3; i >= 0 && last.at.Sub(p.beats[i].at) <= rateOver; i-- {
 		first = p.beats[i]
 	}
-	seconds := last.at.Sub(first.at).Seconds()
-	per := func(before, after int64) float64 { return float64(max(0, after-before)) / seconds } // less than before: Redis lost its data
-	return &Rates{Published: per(first.published, last.published), Acked: per(first.acked, last.acked), Sent: per(first.sent, last.sent), Died: per(first.died, last.died)}
+	return first.until(last.ever, last.at.Sub(first.at))
 }
