@@ -104,7 +104,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if v.SeesStore() {
 		masters := c.masters(ctx)
 		o.Fullest = fullest(masters)
-		o.Evicting = slices.DeleteFunc(masters, func(s snapshots.Server) bool { return !s.Evicts() })
+		o.Evicting = slices.DeleteFunc(masters, func(s snapshots.Server) bool { return !s.Evicts })
 	}
 	past, topics := c.storePast, []notify.Pattern(nil)
 	if !v.SeesStore() {

@@ -5,9 +5,6 @@ import (
 	"fmt"
 )
 
-// nearlyFull is the share, in percent of the memory that messages may use, above which use is a warning.
-const nearlyFull = 85
-
 // memory reports how much memory is left, and whether Redis limits it at all.
 func (s *server) memory(ctx context.Context) {
 	const check, remedy = "memory", "start workers, purge dead letters, or raise maxmemory; bellhop topics shows where the messages are"
@@ -31,7 +28,7 @@ func (s *server) memory(ctx context.Context) {
 	case m.IsFull():
 		s.full = true
 		s.report(check, Fail, found+": publishes are refused", remedy)
-	case m.Used >= m.Limit*nearlyFull/100:
+	case m.IsNearlyFull():
 		s.report(check, Warn, found+": publishes will soon be refused", remedy)
 	default:
 		s.report(check, OK, found, "")

@@ -18,13 +18,13 @@ const serversEvery = 10 * time.Second
 
 // A Server is a Redis server of the store.
 type Server struct {
-	Name     string // its address
-	Replica  bool   // of a Cluster
-	Shards   []int  // that it holds, where there are several
-	Trial    bool   // the Redis in memory of bellhop dev
-	Version  string
-	Uptime   time.Duration
-	Memory   reach.Memory
+	Name    string // its address
+	Replica bool   // of a Cluster
+	Shards  []int  // that it holds, where there are several
+	Trial   bool   // the Redis in memory of bellhop dev
+	Version string
+	Uptime  time.Duration
+	reach.Memory
 	Policy   string
 	Clients  int64
 	Replicas int64
@@ -91,22 +91,6 @@ func serverOf(one reach.Server, info map[string]string, memory reach.Memory, err
 	}
 	return s
 }
-
-// Share returns how much of the memory that messages may use is used, in percent; zero if there is no limit.
-func (s Server) Share() int64 {
-	if s.Memory.Max == 0 {
-		return 0
-	}
-	return s.Memory.Used * 100 / max(s.Memory.Limit, 1)
-}
-
-// Evicts reports whether a server may evict messages.
-func (s Server) Evicts() bool { return s.Memory.Evicts }
-
-const nearlyFull = 85 // percent of the memory that messages may use from which on it is told
-
-// IsNearlyFull reports whether a server has little memory left for messages, or none.
-func (s Server) IsNearlyFull() bool { return s.Share() >= nearlyFull }
 
 // ShardsText names the shards of a server.
 func (s Server) ShardsText() string {

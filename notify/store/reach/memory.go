@@ -31,6 +31,20 @@ func (s Shard) Memory(ctx context.Context) (Memory, error) {
 // IsFull reports whether publishes are refused for want of memory.
 func (m Memory) IsFull() bool { return m.Max > 0 && m.Used >= m.Limit }
 
+// nearlyFull is the share, in percent of the memory that messages may use, from which on use is a warning.
+const nearlyFull = 85
+
+// Share returns how much of the memory that messages may use is used, in percent; zero if there is no limit.
+func (m Memory) Share() int64 {
+	if m.Max == 0 {
+		return 0
+	}
+	return m.Used * 100 / max(m.Limit, 1)
+}
+
+// IsNearlyFull reports whether there is little memory left for messages, or none.
+func (m Memory) IsNearlyFull() bool { return m.Share() >= nearlyFull }
+
 // MemoryOf returns how full a server is, by the fields of its INFO memory.
 func (s *Redis) MemoryOf(info map[string]string) Memory {
 	bytes := func(name string) int64 {
