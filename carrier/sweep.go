@@ -72,7 +72,7 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	}
 	r.rank, r.old, r.done, r.seat = m.Rank, m.Old, m.Done, m.Seat
 	if m.Unarchived > 0 {
-		t.o.Logger.Warn("removed what the archive had not stored yet, since its outbox is full", "removed", m.Unarchived)
+		t.o.Logger.Warn("removed what the archive had not stored yet, since its stream of endings is full", "removed", m.Unarchived)
 	}
 	dead := m.ByDeaths
 	for _, one := range m.Removed {

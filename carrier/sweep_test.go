@@ -138,7 +138,7 @@ func TestOldDeadLettersAreRemoved(t *testing.T) {
 
 // What an archive did not store in time is told: what a death removed, and what the
 // housekeeping does.
-func TestFullOutboxIsTold(t *testing.T) {
+func TestFullEndingsAreTold(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	s := store.Of(topic)
@@ -150,7 +150,7 @@ func TestFullOutboxIsTold(t *testing.T) {
 	}
 	var log journal
 	watch(t, store, carrier.Options{Sweep: often, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "its outbox is full", "removed=25") })
+	storetest.Eventually(t, "the log tells it", func() bool { return log.has("level=WARN", "its stream of endings is full", "removed=25") })
 	if b, err := s.Backlog(t.Context()); err != nil || b.Entries != 5 || b.Removed != 25 {
 		t.Errorf("backlog %+v, %v", b, err)
 	}

@@ -93,7 +93,7 @@ func TestRunWithoutArchive(t *testing.T) {
 	if _, err := ds[0].Bury(t.Context(), "no such tenant"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Client().Exists(t.Context(), s.KeysOf("orders").Outbox(), s.KeysOf("orders").Extras()).Result(); n != 0 || err != nil {
+	if n, err := s.Client().Exists(t.Context(), s.KeysOf("orders").Endings(), s.KeysOf("orders").Extras()).Result(); n != 0 || err != nil {
 		t.Errorf("%d keys of an archive are there, %v", n, err)
 	}
 	stop()

@@ -3,17 +3,17 @@
 // acknowledged, if its topic's settings say so.
 //
 // While an archive is registered in Redis, the scripts that end messages add them to the
-// outbox, a stream. The daemon whose carrier is elected moves the outbox into the database
-// in batches: it inserts, then removes what it inserted from the outbox. A batch may be
+// stream of endings. The daemon whose carrier is elected moves the stream of endings into the database
+// in batches: it inserts, then removes what it inserted from the stream of endings. A batch may be
 // inserted twice, by a daemon that was killed in between or by two of which one was
 // paused; its rows have the same keys then, and stay one each. So no row is lost that
 // Redis kept, and there is none twice.
 //
-// Each shard of a store has an outbox, and an id of its own that its rows have as that of
+// Each shard of a store has a stream of endings, and an id of its own that its rows have as that of
 // their store. The daemon that carries the shard moves it: those of several side by side, over
 // a few connections, of which one stays open at rest.
 //
-// While the database is away the outbox grows up to its room, and nothing else is late:
+// While the database is away the stream of endings grows up to its room, and nothing else is late:
 // Redis needs no database to end a message. What the housekeeping removes beyond the room
 // is counted.
 //
@@ -41,7 +41,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
-// DefaultRoom is how many entries the outbox holds while the database is away, unless
+// DefaultRoom is how many entries the stream of endings holds while the database is away, unless
 // Options.Room is set: twice the dead letters that a topic keeps by default.
 const DefaultRoom = 200_000
 
@@ -58,7 +58,7 @@ const (
 type Options struct {
 	URL          string       // postgres://USER@HOST/DATABASE, with parameters as libpq has them; required
 	PasswordFile string       // read for each connection; overrides a password in URL; empty: that of URL
-	Room         int          // entries that the outbox of a shard holds while the database is away; zero: DefaultRoom
+	Room         int          // entries that the stream of endings of a shard holds while the database is away; zero: DefaultRoom
 	Logger       *slog.Logger // nil: slog.Default(); to log nothing: slog.New(slog.DiscardHandler)
 }
 
@@ -69,7 +69,7 @@ type Archive struct {
 	config  *pgxpool.Config
 	pool    *pgxpool.Pool // of all but Term, which has writers
 	writers writers
-	unread  *outage.Many // the outboxes of these shards cannot be read
+	unread  *outage.Many // the streams of endings of these shards cannot be read
 	trouble *outage.Many // these shards cannot be archived for other reasons: the database's
 	pub     *notify.Publisher
 
@@ -109,7 +109,7 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 	}
 	a := &Archive{store: s, o: o}
 	a.writers.free = make(chan struct{}, mostWriters)
-	a.unread = outage.NewMany(o.Logger, slog.LevelError, "cannot read the outbox; retrying", "reading the outbox again").Patient()
+	a.unread = outage.NewMany(o.Logger, slog.LevelError, "cannot read the stream of endings; retrying", "reading the stream of endings again").Patient()
 	a.trouble = outage.NewMany(o.Logger, slog.LevelError, "cannot archive what ended; retrying", "archiving what ended again")
 	var err error
 	if a.config, err = o.config(); err != nil {
@@ -161,7 +161,7 @@ type Row struct {
 	Attempts int
 	History  []notify.Attempt
 	Store    string // id of the store, of several shards of the one
-	Entry    string // its id in the outbox of the store
+	Entry    string // its id in the stream of endings of the store
 
 	notify.Record        // with when it was published and first due; without the body, if the reader may not read that
 	Result        []byte // of an acknowledgement; nil: none, or the reader may not read it

@@ -25,7 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// A ring of the outbox that is lost is repeated by the next beat.
+// A ring of the stream of endings that is lost is repeated by the next beat.
 func TestLostRing(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
@@ -37,7 +37,7 @@ func TestLostRing(t *testing.T) {
 	archivetest.Registered(t, s)
 	for i := range 2 { // the archive rests again between them
 		entry := []any{"member", record.Member(topic, fmt.Sprintf("m%d", i)), "state", "dead", "ended", noon.UnixMilli(), "reason", "lost", "attempts", 1}
-		if err := s.Client().Do(t.Context(), append([]any{"XADD", s.KeysOf(topic).Outbox(), "*"}, entry...)...).Err(); err != nil {
+		if err := s.Client().Do(t.Context(), append([]any{"XADD", s.KeysOf(topic).Endings(), "*"}, entry...)...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		wantRows(t, url, i+1)

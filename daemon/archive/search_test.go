@@ -34,7 +34,7 @@ func full() store.Ending {
 	return e
 }
 
-// A row has all that the outbox has of a message.
+// A row has all that the stream of endings has of a message.
 func TestRow(t *testing.T) {
 	a, _ := open(t)
 	e := full()

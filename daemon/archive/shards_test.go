@@ -79,7 +79,7 @@ func TestShardAndDatabaseAway(t *testing.T) {
 		return store.IsPartial(err) && b.Room == 7*archive.DefaultRoom
 	})
 	says := func(text string) func() bool { return func() bool { return strings.Contains(logged(), text) } }
-	storetest.Eventually(t, "the shard is away", says("cannot read the outbox"))
+	storetest.Eventually(t, "the shard is away", says("cannot read the stream of endings"))
 	topic := 0
 	for s.Of(fmt.Sprintf("t%d", topic)).Number() == away {
 		topic++
@@ -92,7 +92,7 @@ func TestShardAndDatabaseAway(t *testing.T) {
 	}
 	wantRows(t, url, 1)
 	storetest.Eventually(t, "the end of the outage is logged", says("archiving what ended again"))
-	if says("reading the outbox again")() || strings.Count(logged(), "cannot read the outbox") != 1 {
+	if says("reading the stream of endings again")() || strings.Count(logged(), "cannot read the stream of endings") != 1 {
 		t.Errorf("logged\n%s", logged())
 	}
 }

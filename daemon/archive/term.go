@@ -15,10 +15,10 @@ import (
 // batch is how many rows are inserted at a time.
 const batch = 500
 
-// Term moves the outbox of a shard into the database until ctx ends: it runs while this
+// Term moves the stream of endings of a shard into the database until ctx ends: it runs while this
 // process's carrier is elected for the shard, and is made for carrier.Options.OnTerm. It
 // registers the archive in Redis first, so that nothing is missed while the database is
-// away. At rest it makes no call: the outbox rings when it is no longer empty. It logs when
+// away. At rest it makes no call: the stream of endings rings when it is no longer empty. It logs when
 // the database cannot be used and when it can be again. Terms of several shards run side
 // by side.
 func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
@@ -29,7 +29,7 @@ func (a *Archive) Term(ctx context.Context, elected carrier.Term) {
 	defer a.away.note(t.shard.Number(), false) // for another process that archives
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() { a.store.Subscribe(ctx, t.hear, t.shard.OutboxChannel()) })
+	listening.Go(func() { a.store.Subscribe(ctx, t.hear, t.shard.EndingsChannel()) })
 	for pause := (backoff.Pause{}); ctx.Err() == nil; {
 		err := t.move(ctx)
 		switch {
@@ -59,7 +59,7 @@ type term struct {
 	storeID string // in which the archive is registered; empty: in none
 }
 
-// note logs why the outbox cannot be moved, and that it can be again. A shard that is away
+// note logs why the stream of endings cannot be moved, and that it can be again. A shard that is away
 // does not hide that the database is.
 func (t *term) note(err error) {
 	shard, away := t.shard.Number(), (*reach.ServerError)(nil)
@@ -100,7 +100,7 @@ func (t *term) registered() string {
 // of the archive with it.
 var errOtherStore = errors.New("redis holds another store")
 
-// move moves the outbox into the database until it is empty.
+// move moves the stream of endings into the database until it is empty.
 func (t *term) move(ctx context.Context) error {
 	if err := t.register(ctx); err != nil {
 		return err

@@ -108,16 +108,16 @@ func wantRows(t testing.TB, url string, n int) {
 	}
 }
 
-// wantEmpty waits until the outbox of a store is empty.
+// wantEmpty waits until the stream of endings of a store is empty.
 func wantEmpty(t testing.TB, s *notify.Store) {
 	t.Helper()
-	storetest.Eventually(t, "the outbox is empty", func() bool {
+	storetest.Eventually(t, "the stream of endings is empty", func() bool {
 		backlog, err := s.Backlog(t.Context())
 		return err == nil && backlog.Open && backlog.Entries == 0
 	})
 }
 
-// What dies is archived, also if the outbox was empty for a while: it rings.
+// What dies is archived, also if the stream of endings was empty for a while: it rings.
 func TestTerm(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
@@ -379,7 +379,7 @@ func startOther(t testing.TB, s *notify.Store, url string) *os.Process {
 	return other.Process
 }
 
-// Processes that archive the same outbox and are killed, or paused and go on later, lose
+// Processes that archive the same stream of endings and are killed, or paused and go on later, lose
 // no row and write none twice.
 func TestProcesses(t *testing.T) {
 	s, url := storetest.Open(t), archivetest.Database(t)

@@ -47,7 +47,7 @@ func (t *term) bridgeOnce(ctx context.Context, began func()) error {
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer stop()
-	out := newOutbox()
+	out := newBacklog()
 	sending.Go(func() { t.sendBroadcasts(ctx, out) })
 	return t.listener.Listen(ctx, everything, func(ctx context.Context, b *subscribers.Broadcast) error {
 		out.put(ctx, b)
@@ -117,8 +117,8 @@ func (t *term) movePosition(ctx context.Context, to notify.Position) (notify.Pos
 	return at, nil
 }
 
-// sendBroadcasts sends the broadcasts of an outbox, a batch at a time, until ctx ends.
-func (t *term) sendBroadcasts(ctx context.Context, out *outbox) {
+// sendBroadcasts sends the broadcasts of a backlog, a batch at a time, until ctx ends.
+func (t *term) sendBroadcasts(ctx context.Context, out *backlog) {
 	t.prepareStream(ctx)
 	careful := false
 	for {

@@ -217,7 +217,7 @@ func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 	before := positions(t, store)
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
-	const n1 = 3000 // more than fit into the outbox
+	const n1 = 3000 // more than fit into the backlog
 	broadcast(t, store, numbered(10, n1)...)
 	failures(t, d.Gate, 3)
 	if now := positions(t, store); now != before || len(got) != 0 {
@@ -230,7 +230,7 @@ func TestBroadcastsWhileNATSIsAway(t *testing.T) {
 	wantNoFaults(t, d.log)
 }
 
-// Broadcasts that expire while NATS is away, wherever they wait, are left out (those in the outbox:
+// Broadcasts that expire while NATS is away, wherever they wait, are left out (those in the backlog:
 // TestWhatIsLeftOut), and the position moves behind them.
 func TestBroadcastsThatExpireWhileNATSIsAway(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ func TestBroadcastsThatExpireWhileNATSIsAway(t *testing.T) {
 	reaches(t, store, receive(t, got, 0, 1))
 	w.cut()
 	storetest.Eventually(t, "the gate notices", func() bool { return !d.Stats().Connected })
-	const n1, ttl = 1500, time.Hour + 4*time.Second // they are due an hour ago; more than fit into the outbox
+	const n1, ttl = 1500, time.Hour + 4*time.Second // they are due an hour ago; more than fit into the backlog
 	all := to("a", numbered(1, n1))
 	for i := range all {
 		if i%10 > 0 {
@@ -484,7 +484,7 @@ func TestBridgeOfLostData(t *testing.T) {
 	}
 }
 
-// While NATS is away more is broadcast than fits into the outbox (TestOutboxIsBounded).
+// While NATS is away more is broadcast than fits into the backlog (TestBacklogIsBounded).
 func TestLargeBroadcastsWhileNATSIsAway(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)

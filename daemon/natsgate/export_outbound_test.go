@@ -12,27 +12,27 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// BridgeBatch and BridgeBytes bound an outbox, MaxHints the hints that wait.
+// BridgeBatch and BridgeBytes bound a backlog, MaxHints the hints that wait.
 const (
 	BridgeBatch = bridgeBatch
 	BridgeBytes = bridgeBytes
 	MaxHints    = maxHints
 )
 
-// An Outbox is an outbox.
-type Outbox struct{ o *outbox }
+// A Backlog is a backlog.
+type Backlog struct{ o *backlog }
 
-// NewOutbox returns an empty outbox.
-func NewOutbox() Outbox { return Outbox{newOutbox()} }
+// NewBacklog returns an empty backlog.
+func NewBacklog() Backlog { return Backlog{newBacklog()} }
 
 // Add adds a broadcast if there is room.
-func (o Outbox) Add(b *subscribers.Broadcast) bool { return o.o.add(b) }
+func (o Backlog) Add(b *subscribers.Broadcast) bool { return o.o.add(b) }
 
 // Put adds a broadcast as soon as there is room, or ctx has ended.
-func (o Outbox) Put(ctx context.Context, b *subscribers.Broadcast) { o.o.put(ctx, b) }
+func (o Backlog) Put(ctx context.Context, b *subscribers.Broadcast) { o.o.put(ctx, b) }
 
 // Take waits for broadcasts and returns all that are there.
-func (o Outbox) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.take(ctx) }
+func (o Backlog) Take(ctx context.Context) []*subscribers.Broadcast { return o.o.take(ctx) }
 
 // Note notes events as the carrier of a shard in the epoch 0, sends nothing, and returns the hints
 // that wait then.

@@ -40,7 +40,7 @@ type Swept struct {
 
 	Forgotten  int64     // topics
 	ByDeaths   int64     // dead letters that deaths removed since the last step
-	Unarchived int64     // entries of the outbox that were removed since the last step: they were more than its room
+	Unarchived int64     // entries of the stream of endings that were removed since the last step: they were more than its room
 	Removed    []Removed // dead letters that this step removed
 	TooMany    int64     // messages that succeeded, removed since the last step because their topics kept too many
 }

@@ -6,7 +6,7 @@ CREATE TABLE bellhop.messages (
 	topic        text COLLATE "C" NOT NULL,         -- empty if the member is foreign
 	id           text COLLATE "C" NOT NULL,
 	store        text COLLATE "C" NOT NULL,         -- id of the store in Redis
-	entry        text COLLATE "C" NOT NULL,         -- its id in the outbox of the store
+	entry        text COLLATE "C" NOT NULL,         -- its id in the stream of endings of the store
 	state        text NOT NULL,                     -- dead, dropped, acked or removed
 	reason       text NOT NULL,                     -- why it died or was dropped
 	attempts     integer NOT NULL,                  -- used up

@@ -719,7 +719,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	keys := db.Keys()
 	for _, key := range []string{
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
-		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Outbox(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
+		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Endings(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
 		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
 		keys.Alarms(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(),
 	} {

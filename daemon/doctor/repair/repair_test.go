@@ -686,7 +686,7 @@ func TestForeignThings(t *testing.T) {
 func TestForeignPlaces(t *testing.T) {
 	for _, key := range []string{
 		"scheduled", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "alarms",
-		"hooks", "outbox", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
+		"hooks", "endings", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
 	} {
 		t.Run(key, func(t *testing.T) {
 			store := open(t)

@@ -73,8 +73,8 @@ func (s Shard) LogChannel(topic string) Channel {
 	return s.channel(func(k script.Keys) string { return k.Log(topic) })
 }
 
-// OutboxChannel returns the channel that tells an archive that the outbox is not empty.
-func (s Shard) OutboxChannel() Channel { return s.channel(script.Keys.Outbox) }
+// EndingsChannel returns the channel that tells an archive that the stream of endings is not empty.
+func (s Shard) EndingsChannel() Channel { return s.channel(script.Keys.Endings) }
 
 // PushesChannel returns the channel that tells that a push was changed.
 func (s Shard) PushesChannel() Channel { return s.channel(script.Keys.Pushes) }

@@ -120,7 +120,7 @@ func TestWireCut(t *testing.T) {
 	t.Parallel()
 	s := storetest.Unhurried(eight(t, storetest.Lend(t)))
 	first, _ := subscribe(t, s, s.Every().Wakes())
-	second, _ := subscribe(t, s, s.Home().OutboxChannel())
+	second, _ := subscribe(t, s, s.Home().EndingsChannel())
 	first.wait(t, reach.Subscribed, 8, 1)
 	second.wait(t, reach.Subscribed, 1, 1)
 	storetest.Must(t, s.Client().Do(t.Context(), "client", "kill", "type", "pubsub").Err())

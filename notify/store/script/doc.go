@@ -74,10 +74,11 @@
 //	deaths-oldest           zset     topics that have dead letters → ms of the oldest death, or of an earlier one that is gone
 //	deaths-newest           zset     topics that have dead letters → ms of the newest death, or of a later one that is gone
 //	deaths-kept             hash     most, removed, unarchived, done, forgotten → how many a topic keeps; how many deaths removed since
-//	                                 the last sweep; how many entries of the outbox were removed since then; done: COUNT MS, how many
-//	                                 that succeeded a topic keeps, and for how long; how many acknowledgements removed since then
+//	                                 the last sweep; how many entries of the stream of endings were removed since then; done: COUNT MS,
+//	                                 how many that succeeded a topic keeps, and for how long; how many acknowledgements removed since
+//	                                 then
 //	hooks                   hash     patterns of named listeners to deaths, such as $dead.TOPIC → how many names have it
-//	outbox                  stream   what ended and the archive has not stored yet; as a channel, its first entry was added
+//	endings                 stream   what ended and the archive has not stored yet; as a channel, its first entry was added
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
 //	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a
 //	                                 store of several shards: us of the last change of *:settings; *:history: 1 while the lateness of

@@ -158,8 +158,8 @@ func (k Keys) DoneTopics() string { return k.one("DONE") }
 // Hooks is the hash of the patterns of named listeners to deaths, with how many names have each.
 func (k Keys) Hooks() string { return k.one("HOOKS") }
 
-// Outbox is the stream of what ended and the archive has not stored yet, and the channel that announces its first entry.
-func (k Keys) Outbox() string { return k.one("OUTBOX") }
+// Endings is the stream of what ended and the archive has not stored yet, and the channel that announces its first entry.
+func (k Keys) Endings() string { return k.one("ENDINGS") }
 
 // Ended is the channel that announces the end of a message that was awaited, with its member.
 func (k Keys) Ended() string { return k.one("ENDED") }

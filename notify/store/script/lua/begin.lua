@@ -29,7 +29,7 @@ end
 --   rings     Limits: by topic of left, for how many messages settle is to ring
 --   dead      Rings: how many inboxes were found that nobody is subscribed to
 --   notes     Leases: keys of the notes by which the leases of receipts were known
---   noted     Ends: by member, the id of its entry in the outbox
+--   noted     Ends: by member, the id of its entry in the stream of endings
 --   findings  Repair: lists of what is wrong, the name, the key and the remedy
 
 -- Begins a call. The last argument is SHARE/AT/LAYOUT: the share of memory for messages in percent, what channels of its database

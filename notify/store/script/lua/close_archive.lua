@@ -1,7 +1,7 @@
--- Takes the registration of the archive back, and removes the outbox.
+-- Takes the registration of the archive back, and removes the stream of endings.
 -- ARGV: none.
 -- Reply: how many entries were removed.
-local entries = try('XLEN', OUTBOX) or 0
+local entries = try('XLEN', ENDINGS) or 0
 try('HDEL', EXTRAS, '*')
-call('UNLINK', OUTBOX)
+call('UNLINK', ENDINGS)
 return { entries }

@@ -1,4 +1,4 @@
--- Reads the outbox.
+-- Reads the stream of endings.
 -- ARGV: how many entries at the most.
 -- Reply: entries, oldest first: id; then member, state, ended, reason, attempts, record and result, each behind its name: the last two
 --   may be missing. There are fewer when BYTES are full.
@@ -6,7 +6,7 @@ local most, from = tonumber(ARGV[1]), '-'
 local entries, size = {}, 0
 while #entries < most and size < BYTES do
   local page = math.min(most - #entries, size < 65536 and 64 or 8) -- so that few large ones are read in vain
-  local got = call('XRANGE', OUTBOX, from, '+', 'COUNT', page)
+  local got = call('XRANGE', ENDINGS, from, '+', 'COUNT', page)
   for _, entry in ipairs(got) do
     if size >= BYTES then break end
     entries[#entries + 1] = { entry[1], unpack(entry[2]) }

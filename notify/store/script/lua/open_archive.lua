@@ -1,4 +1,4 @@
--- Registers an archive, if there is none: what ends from now on goes into the outbox.
+-- Registers an archive, if there is none: what ends from now on goes into the stream of endings.
 -- ARGV: how many entries that holds.
 -- Reply: since when there is an archive, in ms.
 local _, now = clock()

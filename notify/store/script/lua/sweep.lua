@@ -9,14 +9,14 @@
 --   goes on to look at seats, 0 0 0 at first.
 -- Reply: 0 if another has the lease, and its token, or '' if it ran out. Else 1, both ranks for the next call, 1 if there is more to do
 --   soon, 1 if there is more to check, 1 if all of OLDEST was checked, how many topics were forgotten, how many dead letters were
---   removed by deaths, how many entries of the outbox were removed since the last call, and a list of the topics whose dead letters
+--   removed by deaths, how many entries of the stream of endings were removed since the last call, and a list of the topics whose dead letters
 --   this call removed: topic and how many; the rank in DONE for the next call, and how many that succeeded were removed because a topic
 --   had too many, since the last call; and where to go on with seats.
 local holder = call('GET', CARRIER)
 if holder ~= ARGV[1] then return { 0, holder or '' } end
 
 local c = Sweep.begin(ARGV, clock())
-if Ends.trim_outbox(try('HGET', EXTRAS, '*'), 2000) then c.soon = 1 end
+if Ends.trim_endings(try('HGET', EXTRAS, '*'), 2000) then c.soon = 1 end
 local by_deaths, unarchived = Sweep.removed_by_deaths(c)
 Sweep.remove_aged(c)
 if c.left > 0 then Sweep.remove_too_many(c) end

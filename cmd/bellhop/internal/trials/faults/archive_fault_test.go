@@ -108,7 +108,7 @@ func (w *world) drainArchive(ctx context.Context) error {
 	})
 	for _, left := range all {
 		if err == nil && left.Removed > 0 {
-			err = fmt.Errorf("the housekeeping removed %d entries from an outbox", left.Removed)
+			err = fmt.Errorf("the housekeeping removed %d entries from a stream of endings", left.Removed)
 		}
 	}
 	return err

@@ -113,7 +113,7 @@ func (r *reader) read(f *history.Final, name string) {
 		f.Logs = append(f.Logs, r.log(topic)...)
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "logouts", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
-		"claims", "workers", "keyed", "keys", "seats", "heads", "slots", "done", "done-first", "hooks", "outbox", "standbys",
+		"claims", "workers", "keyed", "keys", "seats", "heads", "slots", "done", "done-first", "hooks", "endings", "standbys",
 		"pushes", "schedules", "schedules-due", "rules":
 	case "alarms":
 		for entry := range r.sorted(name) {

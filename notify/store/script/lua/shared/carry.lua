@@ -16,9 +16,9 @@ function Carry.begin(beats)
   local us, now = clock()
   local c = { us = us, now = now, beats = beats, moved = 0, heads = {}, first = math.huge }
   -- Often nothing has a time to live, and nothing is broadcast: one look finds that. Only beats read the last four.
-  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, ALARMS, KEYED, READY, LOGS, TAKEN, OUTBOX)
+  c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, ALARMS, KEYED, READY, LOGS, TAKEN, ENDINGS)
     or call('EXISTS', EXPIRIES, BROADCASTS, ALARMS, KEYED)
-  if beats and c.rare > 0 and (try('XLEN', OUTBOX) or 0) > 0 then tell(OUTBOX, '') end -- the archive may have missed a ring
+  if beats and c.rare > 0 and (try('XLEN', ENDINGS) or 0) > 0 then tell(ENDINGS, '') end -- the archive may have missed a ring
   for i = 1, #PLACES do
     local place = PLACES[i]
     local head = (c.rare > 0 or not place.is_rare) and next_in(place) or math.huge

@@ -14,26 +14,26 @@ local function note_unarchived(n)
   try('HINCRBY', KEPT, 'unarchived', n)
 end
 
--- Removes up to some of the oldest entries of OUTBOX if it has more than its room. Noted is what EXTRAS holds of *. Returns whether it
+-- Removes up to some of the oldest entries of ENDINGS if it has more than its room. Noted is what EXTRAS holds of *. Returns whether it
 -- removed some, and may not have removed all.
-function Ends.trim_outbox(noted, most)
+function Ends.trim_endings(noted, most)
   local NODE = 100 -- entries, at the most, that Redis keeps together: to trim whole nodes is faster
   local room = noted and Extras.extra(noted, 'room')
-  local over = room and (try('XLEN', OUTBOX) or 0) - room or 0
+  local over = room and (try('XLEN', ENDINGS) or 0) - room or 0
   if over <= 0 then return false end
-  local removed = over > NODE and call('XTRIM', OUTBOX, 'MAXLEN', '~', room, 'LIMIT', most) or call('XTRIM', OUTBOX, 'MAXLEN', room)
+  local removed = over > NODE and call('XTRIM', ENDINGS, 'MAXLEN', '~', room, 'LIMIT', most) or call('XTRIM', ENDINGS, 'MAXLEN', room)
   note_unarchived(removed)
   return over > removed
 end
 
--- Adds an entry, of an end at a time in ms, to OUTBOX. Bare: the record of that name, and what is kept beside it, are of another message.
+-- Adds an entry, of an end at a time in ms, to ENDINGS. Bare: the record of that name, and what is kept beside it, are of another message.
 local function add_entry(member, state, ended, reason, with)
   local used, record = not with.bare and try('HGET', ATTEMPTS, member) or '', not with.bare and call('HGET', MESSAGES, member)
   if with.used then used = text(with.used) .. (string.match(used, '\n.*$') or '') end
   local more = {}
   if record then more[1], more[2] = 'record', record end
   if with.result then more[#more + 1], more[#more + 2] = 'result', with.result end
-  local id = try('XADD', OUTBOX, '*', 'member', member, 'state', state, 'ended', text(ended), 'reason', reason, 'attempts', used, unpack(more))
+  local id = try('XADD', ENDINGS, '*', 'member', member, 'state', state, 'ended', text(ended), 'reason', reason, 'attempts', used, unpack(more))
   if not id then return note_unarchived(1) end
   table_in(current, 'noted')[member] = id
 end
@@ -48,19 +48,19 @@ function Ends.note_ends(members, state, reasons, now, noted, with)
     if noted[i + 1] and Extras.extra(noted[i + 1], 'await') then tell(ENDED, member) end
   end
   if not Extras.extra(noted[1], 'archive') or not is_archived(state, topic_of(members[1]) or '*') then return end
-  local was_empty = try('XLEN', OUTBOX) == 0
+  local was_empty = try('XLEN', ENDINGS) == 0
   for i, member in ipairs(members) do
     add_entry(member, state, with.times and with.times[i] or now, type(reasons) == 'table' and reasons[i] or reasons or '', with)
   end
-  if was_empty then tell(OUTBOX, '') end
-  Ends.trim_outbox(noted[1], 200)
+  if was_empty then tell(ENDINGS, '') end
+  Ends.trim_endings(noted[1], 200)
 end
 
 -- Takes the notes of messages back that do not end.
 function Ends.forget_ends(members)
   local noted = current.noted or {}
   for _, member in ipairs(members) do
-    if noted[member] then try('XDEL', OUTBOX, noted[member]) end
+    if noted[member] then try('XDEL', ENDINGS, noted[member]) end
     noted[member] = nil
   end
 end

@@ -98,7 +98,7 @@ function Sweep.remove_too_many(c)
 end
 
 -- Writes for each death how many dead letters to keep, and returns how many deaths removed since the last call, and how many entries of
--- the outbox were removed.
+-- the stream of endings were removed.
 function Sweep.removed_by_deaths(c)
   local kept = try('HMGET', KEPT, 'most', 'removed', 'unarchived')
   if not kept then return 0, 0 end

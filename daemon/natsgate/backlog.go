@@ -13,10 +13,10 @@ const (
 	bridgeBytes = 4 << 20 // bytes of their bodies
 )
 
-// An outbox holds the broadcasts to be sent next, while others are being sent: no more
+// A backlog holds the broadcasts to be sent next, while others are being sent: no more
 // than a batch, so that a NATS that is slow or away costs no more memory. One
 // goroutine puts, another one takes.
-type outbox struct {
+type backlog struct {
 	news, room chan struct{} // signals; each holds one
 
 	mu      sync.Mutex
@@ -24,12 +24,12 @@ type outbox struct {
 	bytes   int
 }
 
-func newOutbox() *outbox {
-	return &outbox{news: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newBacklog() *backlog {
+	return &backlog{news: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // put adds a broadcast as soon as there is room, or ctx has ended.
-func (o *outbox) put(ctx context.Context, b *subscribers.Broadcast) {
+func (o *backlog) put(ctx context.Context, b *subscribers.Broadcast) {
 	for !o.add(b) {
 		select {
 		case <-o.room:
@@ -39,7 +39,7 @@ func (o *outbox) put(ctx context.Context, b *subscribers.Broadcast) {
 	}
 }
 
-func (o *outbox) add(b *subscribers.Broadcast) bool {
+func (o *backlog) add(b *subscribers.Broadcast) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.waiting) == bridgeBatch || o.bytes >= bridgeBytes {
@@ -52,7 +52,7 @@ func (o *outbox) add(b *subscribers.Broadcast) bool {
 }
 
 // take waits for broadcasts and returns all that are there; none when ctx has ended.
-func (o *outbox) take(ctx context.Context) []*subscribers.Broadcast {
+func (o *backlog) take(ctx context.Context) []*subscribers.Broadcast {
 	for ctx.Err() == nil {
 		select {
 		case <-o.news:
@@ -65,7 +65,7 @@ func (o *outbox) take(ctx context.Context) []*subscribers.Broadcast {
 	return nil
 }
 
-func (o *outbox) empty() []*subscribers.Broadcast {
+func (o *backlog) empty() []*subscribers.Broadcast {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	taken := o.waiting

@@ -28,7 +28,7 @@ const (
 
 // An Ending is a message that ended, on its way to an archive.
 type Ending struct {
-	Entry    string // its id in the outbox, which grows
+	Entry    string // its id in the stream of endings, which grows
 	Member   string
 	State    string           // one of those above
 	Ended    time.Time        // of one that was removed: when it died
@@ -43,17 +43,17 @@ type Ending struct {
 
 // A Backlog is how far an archive is behind.
 type Backlog struct {
-	Entries int       // in the outbox
+	Entries int       // in the stream of endings
 	Oldest  time.Time // when the first of them was added; zero: there is none
 	Removed int64     // entries that the housekeeping removed before they were archived, ever
 	Open    bool      // an archive is registered
 	Since   time.Time // since when
-	Room    int       // entries that the outbox holds
+	Room    int       // entries that the stream of endings holds
 
 	Waits time.Duration // for how long the first of all shards does, by Redis's clock
 }
 
-// OpenArchive registers an archive: from now on what ends goes into the outbox, which
+// OpenArchive registers an archive: from now on what ends goes into the stream of endings, which
 // holds up to room entries. It may be repeated, as with another room. It repeats a call
 // that Redis did not carry out for about a second. Errors: an ErrUnreplicated, or that of
 // the connection.
@@ -66,7 +66,7 @@ func (s Shard) OpenArchive(ctx context.Context, room int) error {
 	return r.End()
 }
 
-// CloseArchive takes the registration back, and removes the outbox. It returns how many
+// CloseArchive takes the registration back, and removes the stream of endings. It returns how many
 // entries that had. Errors: an ErrUnreplicated, or that of the connection.
 func (s Shard) CloseArchive(ctx context.Context) (removed int, err error) {
 	r, err := s.Run(ctx, closeArchiveScript)
@@ -114,7 +114,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Endings returns up to limit entries of the outbox, oldest first, and fewer if they
+// Endings returns up to limit entries of the stream of endings, oldest first, and fewer if they
 // have more than some megabytes. The error is that of the connection.
 func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) {
 	r, err := s.Run(ctx, endingsScript, limit)
@@ -128,7 +128,7 @@ func (s Shard) Endings(ctx context.Context, limit int) ([]Ending, error) {
 	return all, r.End()
 }
 
-// endingIn reads an entry of the outbox. What is foreign in it counts as missing.
+// endingIn reads an entry of the stream of endings. What is foreign in it counts as missing.
 func endingIn(r *script.Reply) Ending {
 	e := Ending{Entry: r.Text()}
 	there := false
@@ -161,7 +161,7 @@ func endingIn(r *script.Reply) Ending {
 	return e
 }
 
-// Archived removes the entries of the outbox up to one. It may be repeated. The error is
+// Archived removes the entries of the stream of endings up to one. It may be repeated. The error is
 // that of the connection.
 func (s Shard) Archived(ctx context.Context, upto string) error {
 	for more := true; more; {

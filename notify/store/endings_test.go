@@ -26,7 +26,7 @@ func openArchive(t testing.TB, s store.Shard, room int) {
 	storetest.Must(t, s.OpenArchive(t.Context(), room))
 }
 
-// endings returns all that the outbox holds, without what depends on the time.
+// endings returns all that the stream of endings holds, without what depends on the time.
 func endings(t *testing.T, s store.Shard) (all []string) {
 	t.Helper()
 	got, err := s.Endings(t.Context(), 1000)
@@ -46,7 +46,7 @@ func endings(t *testing.T, s store.Shard) (all []string) {
 
 func wantEndings(t *testing.T, s store.Shard, want ...string) {
 	t.Helper()
-	storetest.Same(t, "the outbox", want, endings(t, s))
+	storetest.Same(t, "the stream of endings", want, endings(t, s))
 }
 
 // sweep does one step of the housekeeping.
@@ -86,7 +86,7 @@ func settle(t *testing.T, s store.Shard, n store.Nack) {
 	}
 }
 
-// ends are the ways in which messages end. ended STATE ID REASON ATTEMPTS BODY: the outbox has that next; ended nothing: no more.
+// ends are the ways in which messages end. ended STATE ID REASON ATTEMPTS BODY: the stream of endings has that next; ended nothing: no more.
 const ends = `
 == acknowledged
 	publish a
@@ -201,8 +201,8 @@ func ended(open func(testing.TB) *notify.Store, verb func(p *storetest.Player, w
 	return storetest.Scenario{Topic: "t", Open: open, Verbs: map[string]func(*storetest.Player, []string) string{"ended": verb}}
 }
 
-// While there is an archive the outbox has what ended, and without one there is no outbox.
-func TestOutbox(t *testing.T) {
+// While there is an archive the stream of endings has what ended, and without one there is none.
+func TestEndings(t *testing.T) {
 	t.Parallel()
 	archived := func(t testing.TB) *notify.Store {
 		db := storetest.Open(t)
@@ -235,8 +235,8 @@ func TestOutbox(t *testing.T) {
 	t.Run("without", func(t *testing.T) {
 		storetest.Play(t, ends, ended(nil, func(p *storetest.Player, _ []string) string {
 			keys := p.Store.KeysOf("t")
-			if outbox, extras := p.Store.Client().Exists(p.Context(), keys.Outbox()).Val(), p.Store.Client().HLen(p.Context(), keys.Extras()).Val(); outbox > 0 || extras > 1 {
-				return fmt.Sprintf("there is an outbox: %d, and %d extras", outbox, extras)
+			if entries, extras := p.Store.Client().Exists(p.Context(), keys.Endings()).Val(), p.Store.Client().HLen(p.Context(), keys.Extras()).Val(); entries > 0 || extras > 1 {
+				return fmt.Sprintf("there is a stream of endings: %d, and %d extras", entries, extras)
 			}
 			return "ok"
 		}))
@@ -285,8 +285,8 @@ func TestRemovedBeforeTheArchive(t *testing.T) {
 	}
 }
 
-// An outbox is bounded: what is beyond its room is removed, counted and told, oldest first.
-func TestRoomOfTheOutbox(t *testing.T) {
+// The stream of endings is bounded: what is beyond its room is removed, counted and told, oldest first.
+func TestRoomOfEndings(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	s := db.Of("t")
@@ -314,16 +314,16 @@ func TestRoomOfTheOutbox(t *testing.T) {
 	if b, err := s.Backlog(t.Context()); err != nil || b != (store.Backlog{Removed: 4}) {
 		t.Errorf("backlog %+v, %v", b, err)
 	}
-	storetest.Is(t, "keys are left", db.Client().Exists(t.Context(), db.KeysOf("t").Extras(), db.KeysOf("t").Outbox()).Val(), 0)
+	storetest.Is(t, "keys are left", db.Client().Exists(t.Context(), db.KeysOf("t").Extras(), db.KeysOf("t").Endings()).Val(), 0)
 }
 
-// However many entries an outbox has, each call removes a bounded number of them, and asks for the next.
-func TestLargeOutbox(t *testing.T) {
+// However many entries a stream of endings has, each call removes a bounded number of them, and asks for the next.
+func TestManyEndings(t *testing.T) {
 	t.Parallel()
 	const entries, most = 10_000, 2_100
 	fill := func(db *notify.Store) {
 		script := "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'member', 't:' .. i, 'state', 'dead', 'ended', '1') end"
-		if err := db.Client().Eval(t.Context(), script, []string{db.KeysOf("t").Outbox()}, entries).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		if err := db.Client().Eval(t.Context(), script, []string{db.KeysOf("t").Endings()}, entries).Err(); err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 	}
@@ -337,13 +337,13 @@ func TestLargeOutbox(t *testing.T) {
 			t.Fatalf("step %d: %+v, %d are left", steps, swept, left)
 		}
 	}
-	storetest.Is(t, "left", db.Client().XLen(t.Context(), db.KeysOf("t").Outbox()).Val(), 150)
+	storetest.Is(t, "left", db.Client().XLen(t.Context(), db.KeysOf("t").Endings()).Val(), 150)
 	fill(db)
 	got, err := s.Endings(t.Context(), 500)
 	if err != nil || len(got) != 500 {
 		t.Fatal(len(got), err)
 	}
-	last := db.Client().XRevRangeN(t.Context(), db.KeysOf("t").Outbox(), "+", "-", 2).Val()
+	last := db.Client().XRevRangeN(t.Context(), db.KeysOf("t").Endings(), "+", "-", 2).Val()
 	if err := s.Archived(t.Context(), last[1].ID); err != nil { // in several calls
 		t.Fatal(err)
 	}
@@ -383,13 +383,13 @@ func ringsOf(t testing.TB, db *notify.Store, channel reach.Channel) <-chan strin
 	return rings
 }
 
-// The first entry of an empty outbox rings; so an archive that read it until it was empty sleeps until then.
-func TestOutboxRings(t *testing.T) {
+// The first entry of an empty stream rings; so an archive that read it until it was empty sleeps until then.
+func TestEndingsRing(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	s := db.Of("t")
 	openArchive(t, s, 10)
-	rings := ringsOf(t, db, db.Of("t").OutboxChannel())
+	rings := ringsOf(t, db, db.Of("t").EndingsChannel())
 	storetest.Publish(t, db, of("a", nil), of("b", nil))
 	settle(t, s, store.Nack{Bury: true})
 	storetest.Receive(t, "a ring", rings)
@@ -418,13 +418,13 @@ func TestOutboxRings(t *testing.T) {
 	storetest.Receive(t, "a ring", rings)
 }
 
-// A foreign outbox stops nothing: what ends meanwhile is counted.
-func TestForeignOutbox(t *testing.T) {
+// A foreign stream stops nothing: what ends meanwhile is counted.
+func TestForeignEndings(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	s := db.Of("t")
 	openArchive(t, s, 10)
-	db.Client().Set(t.Context(), db.KeysOf("t").Outbox(), "x", 0)
+	db.Client().Set(t.Context(), db.KeysOf("t").Endings(), "x", 0)
 	storetest.Publish(t, db, of("a", nil))
 	settle(t, s, store.Nack{Bury: true})
 	if b, err := s.Backlog(t.Context()); err != nil || b.Removed != 1 {
@@ -436,12 +436,12 @@ func TestForeignOutbox(t *testing.T) {
 }
 
 // The history of a message and a result are in its entry; what is foreign there counts as missing.
-func TestEntryOfTheOutbox(t *testing.T) {
+func TestEntryOfAnEnding(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	s := db.Of("t")
 	add := func(fields ...any) {
-		args := append([]any{"XADD", db.KeysOf("t").Outbox(), "*"}, fields...)
+		args := append([]any{"XADD", db.KeysOf("t").Endings(), "*"}, fields...)
 		storetest.Must(t, db.Client().Do(t.Context(), args...).Err())
 	}
 	add("member", "t:a", "state", "acked", "ended", "1000", "reason", "", "attempts", "3\n900 70 h-1 it failed\n950 - - \nx\n960 1 me ",

@@ -24,12 +24,12 @@ func ofSize(size int) *subscribers.Broadcast {
 	return &subscribers.Broadcast{Record: notify.Record{Body: make([]byte, size)}}
 }
 
-func TestOutboxIsBounded(t *testing.T) {
+func TestBacklogIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ size, want int }{
 		{1, natsgate.BridgeBatch}, {natsgate.BridgeBytes / 16, 16}, {natsgate.BridgeBytes/16 + 1, 16}, {2 * natsgate.BridgeBytes, 1},
 	} {
-		o := natsgate.NewOutbox()
+		o := natsgate.NewBacklog()
 		n := 0
 		for o.Add(ofSize(c.size)) {
 			n++
@@ -46,9 +46,9 @@ func TestOutboxIsBounded(t *testing.T) {
 	}
 }
 
-func TestOutboxHandsOverInOrder(t *testing.T) {
+func TestBacklogHandsOverInOrder(t *testing.T) {
 	t.Parallel()
-	o := natsgate.NewOutbox()
+	o := natsgate.NewBacklog()
 	const n = 20_000
 	var putting sync.WaitGroup
 	putting.Go(func() {
@@ -73,9 +73,9 @@ func TestOutboxHandsOverInOrder(t *testing.T) {
 	}
 }
 
-func TestOutboxEnds(t *testing.T) {
+func TestBacklogEnds(t *testing.T) {
 	t.Parallel()
-	o := natsgate.NewOutbox()
+	o := natsgate.NewBacklog()
 	ctx, cancel := context.WithCancel(t.Context())
 	taken := make(chan int, 1)
 	go func() { taken <- len(o.Take(ctx)) }()
