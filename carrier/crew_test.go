@@ -196,7 +196,7 @@ func TestShardsAgree(t *testing.T) {
 	do(t, db, "DEL", db.Prefix()+":{0}:format")
 	storetest.Eventually(t, "the root is written again", func() bool {
 		root, err := db.Root(t.Context())
-		return err == nil && root.Format == fmt.Sprintf("%d/8/0", reach.Format)
+		return err == nil && root.Format == fmt.Sprintf("%d/8/0", reach.Newest().Number)
 	})
 	attempts := 7
 	if _, err := db.Home().Set(t.Context(), record.AllTopics, store.SettingsChange{Attempts: &attempts}, false); err != nil { // as if the others were away

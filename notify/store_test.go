@@ -138,7 +138,7 @@ func answerInfo(t *testing.T, info string) (addr string) {
 					case "info":
 						fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
 					case "evalsha": // which found.lua is run by
-						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", reach.Format)
+						fmt.Fprintf(conn, "$4\r\n%d ID\r\n", reach.Newest().Number)
 					}
 				}
 			})

@@ -112,7 +112,7 @@ func TestExportRefuses(t *testing.T) {
 	contains(t, s.fails(exitFailed, "export", filepath.Join(t.TempDir(), "none", "file")), "no such file or directory")
 }
 
-// A store of another format is not exported; the error refers to the version that wrote it.
+// A store of another format is not exported; the error refers to a newer version.
 func TestExportOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -122,7 +122,7 @@ func TestExportOfAnotherFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	contains(t, s.fails(exitFailed, "export", filepath.Join(dir, "messages.jsonl")), "has format 999", "export it with the version that wrote it")
+	contains(t, s.fails(exitFailed, "export", filepath.Join(dir, "messages.jsonl")), "has format 999", "replace this program by a newer version")
 	if names := files(t, dir); len(names) != 0 {
 		t.Errorf("there is %q", names)
 	}

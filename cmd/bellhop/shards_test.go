@@ -57,7 +57,7 @@ func TestShards(t *testing.T) {
 		}
 		contains(t, out, fmt.Sprintf("\n%d      %s", k, site.Tag))
 	}
-	contains(t, out, "8 shards on 1 server, home is shard 0; 8 messages kept; the root, "+s.setting("BELLHOP_PREFIX")+":{0}:format on "+storetest.URL()+fmt.Sprintf(", says %d/8/0\n", reach.Format))
+	contains(t, out, "8 shards on 1 server, home is shard 0; 8 messages kept; the root, "+s.setting("BELLHOP_PREFIX")+":{0}:format on "+storetest.URL()+fmt.Sprintf(", says %d/8/0\n", reach.Newest().Number))
 	var shown shownShards
 	if err := json.Unmarshal([]byte(s.call("shards", "--json")), &shown); err != nil || len(shown.Shards) != 8 {
 		t.Fatalf("%+v, %v", shown, err)

@@ -94,6 +94,7 @@ var problems = []struct {
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},
 	{store.ErrCancelled, "stop", "message is to be cancelled", http.StatusConflict},
 	{notify.ErrLeaseLost, "lease-lost", "lease lost", http.StatusConflict},
+	{store.ErrFormat, "format", "the store has an older format", http.StatusConflict},
 	{notify.ErrUnreplicated, "unreplicated", "too few replicas confirmed it", http.StatusServiceUnavailable},
 	{ErrBusy, "busy", "too many requests", http.StatusServiceUnavailable},
 	{notify.ErrFull, "full", "redis is full", http.StatusServiceUnavailable},

@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -222,7 +223,7 @@ func TestCallsOfTheWholeStore(t *testing.T) {
 		return text
 	}
 	before := secret()
-	for _, call := range []string{"history", "rotateSecret"} {
+	for _, call := range []string{"history", "rotateSecret", "upgrade"} {
 		all.of("order.>,*").says(call, "", "", "urn:bellhop:forbidden")
 	}
 	if secret() != before {
@@ -230,6 +231,7 @@ func TestCallsOfTheWholeStore(t *testing.T) {
 	}
 	all.Client = calls.Client{Name: "root", Rights: []calls.Right{calls.MayAdmin}, Patterns: all.Patterns}
 	all.says("history", `{"from":"2d","to":"0s"}`, "", `"step_ms":`)
+	all.says("upgrade", "", "", fmt.Sprintf(`{"from":%d,"to":%[1]d}`, reach.Newest().Number))
 	all.says("rotateSecret", "", "", "null")
 	if secret() == before {
 		t.Error("the secret is the same")

@@ -65,15 +65,21 @@ func (s *server) persistence(ctx context.Context) {
 // format checks that the prefix holds the format of this version. Other errors are
 // left to the checks that follow.
 func (e *exam) format(ctx context.Context) {
-	switch err := e.store.CheckFormat(ctx); {
+	format, err := e.store.FormatOf(ctx)
+	newer := e.store.After(format)
+	switch {
 	case errors.Is(err, notify.ErrUnfit):
 		remedy := "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX"
 		if errors.As(err, new(*reach.OtherShardsError)) {
 			remedy = "leave BELLHOP_SHARDS out, or set it to what the store has"
 		}
 		e.report("format", Fail, err.Error(), remedy)
+	case err == nil && len(newer) > 0:
+		last := newer[len(newer)-1]
+		e.report("format", Warn, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, last.Number, last.Adds),
+			"run bellhop upgrade when all programs are "+last.Since+" or newer")
 	case err == nil:
-		e.report("format", OK, fmt.Sprintf("%d, or nothing yet", reach.Format), "")
+		e.report("format", OK, fmt.Sprintf("%d, or nothing yet", format), "")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
@@ -28,6 +29,7 @@ type Worker struct {
 	Topics  []string
 	Names   []string  // under which it listens
 	Since   time.Time // by Redis's clock
+	Format  int       // the newest that its version works with
 
 	// Via are the names of the daemons that it claims through, over HTTP or NATS; it has no
 	// connection, host and version of its own.
@@ -52,7 +54,8 @@ type entry struct {
 	Topics  []string `json:"topics"`
 	Names   []string `json:"names,omitempty"`
 	Since   int64    `json:"since,omitempty"` // in ms
-	Now     int64    `json:"now,omitempty"`   // when it was noted, in ms
+	Format  int      `json:"format"`
+	Now     int64    `json:"now,omitempty"` // when it was noted, in ms
 
 	Callers []callerEntry `json:"callers,omitempty"`
 }
@@ -73,7 +76,7 @@ type callerEntry struct {
 // returns the id of the store and the epoch of the last election: where a beat has others,
 // Redis may have lost the entry. The error is that of the connection.
 func (s Shard) Arrive(ctx context.Context, w Worker) (id string, epoch int64, err error) {
-	e := entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...), Names: w.Names}
+	e := entry{Name: w.Name, Host: w.Host, Version: w.Version, Kind: w.Kind, Topics: append([]string{}, w.Topics...), Names: w.Names, Format: reach.Newest().Number}
 	for _, c := range w.Callers {
 		e.Callers = append(e.Callers, callerEntry{c.Name, c.Topics, time.Since(c.Since).Milliseconds()})
 	}
@@ -134,7 +137,7 @@ func (s Shard) Workers(ctx context.Context) ([]Worker, error) {
 			id, text := r.Text(), r.Text()
 			var e entry
 			if json.Unmarshal([]byte(text), &e) == nil { // else it is foreign
-				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Names: e.Names, Since: time.UnixMilli(e.Since)}
+				found[id] = Worker{ID: id, Name: e.Name, Host: e.Host, Version: e.Version, Kind: e.Kind, Topics: e.Topics, Names: e.Names, Since: time.UnixMilli(e.Since), Format: e.Format}
 				e.addCallers(id, callers)
 			}
 		}

@@ -30,18 +30,18 @@ func (d *shard) call(ctx context.Context, t *script.Transition, keys []string, a
 	return reply, err
 }
 
-// onMaster runs a transition on the server that holds the shard, and founds a store where there is none.
+// onMaster runs a transition on the server that holds the shard. It founds a store where there is none, and learns the format of one
+// that was upgraded.
 func (d *shard) onMaster(ctx context.Context, t *script.Transition, keys []string, args []any) (reply []any, err error) {
-	reply, err = onNode(ctx, d, func(node redis.UniversalClient) ([]any, error) {
-		reply, err := d.once(ctx, node, t, keys, args)
-		missing, err := d.formatFault(err)
-		if !missing {
-			return reply, err
+	reply, err = onNode(ctx, d, func(node redis.UniversalClient) (reply []any, err error) {
+		for range 3 {
+			args[len(args)-1] = d.head.Load().arg
+			reply, err = d.once(ctx, node, t, keys, args)
+			if again, fault := d.cure(ctx, node, err); !again {
+				return reply, fault
+			}
 		}
-		if err := d.found(ctx, node); err != nil {
-			return nil, err
-		}
-		return d.once(ctx, node, t, keys, args)
+		return nil, err
 	})
 	if err = d.memoryError(err); errors.Is(err, ErrUnfit) {
 		return nil, err

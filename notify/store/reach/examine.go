@@ -71,7 +71,7 @@ func (s *Redis) Root(ctx context.Context) (Root, error) {
 	if err != nil {
 		return Root{Site: site}, err
 	}
-	text, err := s.rootText(ctx)
+	text, err := s.root.formatText(ctx)
 	if err != nil {
 		return Root{Site: site}, err
 	}

@@ -25,11 +25,33 @@ const (
 )
 
 // foundRoot marks an empty Redis as a store of the process's layout, with an id that no
-// other store has. An existing store stays as it is. The error is an ErrUnfit if that
-// has another format or layout, or that of the connection.
+// other store has. An existing store stays as it is, and the shard is to have its format. The
+// error is an ErrUnfit if that is unknown or the layout another one, or that of the connection.
 func (d *shard) foundRoot(ctx context.Context) error {
-	_, err := d.root.marked(ctx, d.layout, false)
+	missing, err := d.root.marked(ctx, d.layout, true)
+	if err == nil && missing {
+		if err = d.root.followShards(ctx); err == nil {
+			_, err = d.root.marked(ctx, d.layout, false)
+		}
+	}
+	if err == nil {
+		d.speak(d.root.format())
+	}
 	return err
+}
+
+// followShards has the root be of the oldest format that a shard has, if there are some: the root was lost.
+func (d *shard) followShards(ctx context.Context) error {
+	for _, one := range d.known() {
+		text, err := one.formatText(ctx)
+		if _, format, ok := layoutIn(text); ok && d.knows(format) && format < d.format() {
+			d.speak(format)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // found marks a shard as one of the layout. Before that it founds the store.
@@ -56,13 +78,13 @@ func (d *shard) mark(ctx context.Context, node redis.UniversalClient, l layout, 
 	if readOnly || d.fit.Load() == fitTrial {
 		script = plainFoundScript
 	}
-	mine := l.mark() + record.NewID()
+	mine := l.mark(d.format()) + record.NewID()
 	if !readOnly { // bookmarks, which are by Redis's clock, are compared with the time in the id
 		now, err := node.Time(ctx).Result()
 		if err != nil {
 			return false, err
 		}
-		mine = l.mark() + record.NewIDAt(now)
+		mine = l.mark(d.format()) + record.NewIDAt(now)
 	}
 	text, err := script.Run(ctx, node, d.keys.Founding(), mine, apply).Text()
 	if err != nil {
@@ -76,14 +98,17 @@ func (d *shard) marked(ctx context.Context, l layout, readOnly bool) (missing bo
 	return onNode(ctx, d, func(node redis.UniversalClient) (bool, error) { return d.mark(ctx, node, l, readOnly) })
 }
 
-// fits returns an ErrUnfit unless the value of a format key is of this format and layout.
+// fits returns an ErrUnfit unless the value of a format key is of a known format and this layout. Then
+// calls are of that format from now on.
 func (d *shard) fits(text string, l layout) error {
-	there, ok := layoutIn(text)
+	there, format, ok := layoutIn(text)
 	switch {
-	case !ok || text == "":
+	case !ok || !d.knows(format):
 		return d.otherFormat(text)
 	case there != l:
 		return d.otherLayout(there)
+	case format != d.format():
+		d.speak(format)
 	}
 	return nil
 }
@@ -139,25 +164,28 @@ func (d *shard) checkFormat(ctx context.Context) error {
 // value of its key, empty for a store from before formats had numbers.
 func (d *shard) otherFormat(text string) error {
 	format, _, _ := strings.Cut(text, " ")
-	if format == "" {
-		return fmt.Errorf("%w at %s: what it holds under the prefix %s is of a version from before formats had numbers (this one works with format %d); "+
-			"let that version deliver what is left, and use another prefix with this one", ErrUnfit, d.where, d.prefix, Format)
+	has, remedy := fmt.Sprintf("has format %.20s", format), "export it with the version that wrote it, then publish the export with this one under another prefix"
+	switch _, number, ok := layoutIn(text); {
+	case format == "":
+		has, remedy = "is of a version from before formats had numbers", "let that version deliver what is left, and use another prefix with this one"
+	case ok && number > d.newest().Number:
+		has, remedy = fmt.Sprintf("has format %d", number), "bellhop upgrade was run on it: replace this program by a newer version, or use another prefix"
 	}
-	return fmt.Errorf("%w at %s: what it holds under the prefix %s has format %.20s, and this version of Bellhop works with format %d; "+
-		"export it with the version that wrote it, then publish the export with this one under another prefix",
-		ErrUnfit, d.where, d.prefix, format, Format)
+	return fmt.Errorf("%w at %s: what it holds under the prefix %s %s, and this version of Bellhop works with %s; %s",
+		ErrUnfit, d.where, d.prefix, has, d.spans(), remedy)
 }
 
-// formatFault reports whether a script answered that there is no store yet. It
-// returns an ErrUnfit if a script answered that the store has another format or
-// layout, and any other error as it is.
-func (d *shard) formatFault(err error) (missing bool, fault error) {
-	if redis.HasErrorPrefix(err, signNoStore) {
-		return true, nil
-	}
-	if redis.HasErrorPrefix(err, signFormat) {
+// cure makes what a script found wrong with the format key right, and reports whether the call may be made again: there
+// was no store yet, or it has another known format since. The error is an ErrUnfit, that of the script, or of the connection.
+func (d *shard) cure(ctx context.Context, node redis.UniversalClient, err error) (again bool, _ error) {
+	switch {
+	case redis.HasErrorPrefix(err, signNoStore):
+		err = d.found(ctx, node)
+	case redis.HasErrorPrefix(err, signFormat):
 		_, text, _ := strings.Cut(err.Error(), " ")
-		return false, d.fits(text, d.layout)
+		err = d.fits(text, d.layout)
+	default:
+		return false, err
 	}
-	return false, err
+	return err == nil, err
 }

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,7 +42,7 @@ func (s Shard) Functions(ctx context.Context) (f Functions, err error) {
 		others, err := otherLibraries(ctx, node)
 		f = Functions{Refused: w.refusal(), Others: len(others)}
 		if len(others) > 0 {
-			f.Used = slices.Min(slices.Collect(maps.Values(others)))
+			f.Used = slices.MinFunc(slices.Collect(maps.Values(others)), func(a, b another) int { return cmp.Compare(a.idle, b.idle) }).idle
 		}
 		return err
 	})
@@ -73,8 +74,8 @@ func (s Shard) DropLibraries(ctx context.Context) (dropped []string, err error) 
 
 func dropLibraries(ctx context.Context, node redis.UniversalClient) (dropped []string, err error) {
 	others, err := otherLibraries(ctx, node)
-	for name, idle := range others {
-		if idle < libraryKept {
+	for name, o := range others {
+		if o.idle < libraryKept {
 			continue
 		}
 		if err := node.FunctionDelete(ctx, name).Err(); err != nil {
@@ -131,24 +132,30 @@ func (s Shard) onServer(ctx context.Context, f func(*shard, redis.UniversalClien
 	return d.explain(ctx, err)
 }
 
-// otherLibraries returns how long ago the libraries of other versions were used, by their names. It
-// skips those that do not say so, and what only has such a name.
-func otherLibraries(ctx context.Context, node redis.UniversalClient) (map[string]time.Duration, error) {
+// An another is the library of another version.
+type another struct {
+	idle   time.Duration // how long ago it was called
+	newest int           // format that the version works with
+}
+
+// otherLibraries returns the libraries of other versions, by their names. It skips those that do not say when they were called, and what only
+// has such a name.
+func otherLibraries(ctx context.Context, node redis.UniversalClient) (map[string]another, error) {
 	all, err := node.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: script.LibrariesAre + "*", WithCode: true}).Result()
 	if err != nil {
 		return nil, err
 	}
-	idle := make(map[string]time.Duration)
+	others := make(map[string]another)
 	for _, one := range all {
 		if one.Name == script.LibraryName() || !script.IsLibrary(one.Name, one.Code) {
 			continue // its name has not the hash of its text: nobody knows what it does
 		}
 		seconds, err := node.FCall(ctx, one.Name+"_idle", nil).Int64()
 		if err == nil {
-			idle[one.Name] = time.Duration(seconds) * time.Second
+			others[one.Name] = another{time.Duration(seconds) * time.Second, newestOf(one.Code)}
 		} else if !refusal(err, []string{"Function not found"}) && !strings.Contains(err.Error(), one.Name) {
 			return nil, err
 		}
 	}
-	return idle, nil
+	return others, nil
 }

@@ -20,28 +20,23 @@ type layout struct {
 }
 
 // mark returns the beginning of the value of the format key: "FORMAT ", or for several
-// shards "FORMAT/SHARDS/EPOCH ". A version that knows no shards refuses the latter.
-func (l layout) mark() string {
+// shards "FORMAT/SHARDS/EPOCH ".
+func (l layout) mark(format int) string {
 	if l.shards == 1 {
-		return formatMark
+		return strconv.Itoa(format) + " "
 	}
-	return fmt.Sprintf("%d/%d/%d ", Format, l.shards, l.epoch)
+	return fmt.Sprintf("%d/%d/%d ", format, l.shards, l.epoch)
 }
 
-// layoutIn returns the layout that the value of a format key names, and whether the
-// value is of this format. An empty one is that of a new store, of one shard.
-func layoutIn(text string) (l layout, ok bool) {
+// layoutIn returns the layout and the format that the value of a format key names, and whether it
+// names them at all.
+func layoutIn(text string) (l layout, format int, ok bool) {
+	l.shards = 1
 	mark, _, _ := strings.Cut(text, " ")
-	fields := strings.Split(mark, "/")
-	if text == "" || len(fields) == 1 {
-		return layout{shards: 1}, text == "" || strings.HasPrefix(text, formatMark)
+	if n, err := fmt.Sscanf(mark, "%d/%d/%d", &format, &l.shards, &l.epoch); err != nil && n != 1 || CheckShards(l.shards) != nil {
+		return layout{shards: 1}, 0, false
 	}
-	if len(fields) != 3 || fields[0] != strconv.Itoa(Format) {
-		return l, false
-	}
-	shards, errShards := strconv.Atoi(fields[1])
-	epoch, errEpoch := strconv.ParseInt(fields[2], 10, 64)
-	return layout{shards, epoch}, errShards == nil && errEpoch == nil && shards > 1 && epoch >= 0 && CheckShards(shards) == nil
+	return l, format, strings.HasPrefix(text, l.mark(format)) && format > 0 && l.epoch >= 0
 }
 
 // CheckShards returns a Fault unless a store may have n shards: a power of two up to
@@ -97,11 +92,3 @@ func slotOf(tag string) int {
 	}
 	return int(crc) % slots
 }
-
-// Format is the number of what a store may hold: its keys, and what stands in them. It is
-// raised by one where this version would misread what an earlier one wrote, or that what this
-// one writes: a process works only with a store of its own format, and refuses any other.
-const Format = 9
-
-// formatMark is the beginning of the value of the format key in a store of one shard.
-var formatMark = strconv.Itoa(Format) + " "

@@ -149,7 +149,7 @@ func TestRootLost(t *testing.T) {
 	}
 	storetest.Is(t, "a process that is told the number", publishTo(t, withShards(t, storetest.URL(), prefix, 8), "orders"), nil)
 	storetest.Is(t, "a repair", knows.RepairRoot(t.Context()), nil)
-	if got := knows.Client().Get(t.Context(), root).Val(); !strings.HasPrefix(got, fmt.Sprintf("%d/8/0 ", reach.Format)) {
+	if got := knows.Client().Get(t.Context(), root).Val(); !strings.HasPrefix(got, fmt.Sprintf("%d/8/0 ", reach.Newest().Number)) {
 		t.Errorf("the root made anew is %q", got)
 	}
 	storetest.Is(t, "a process that asks then", publishTo(t, withShards(t, storetest.URL(), prefix, 0), "orders"), nil)
@@ -184,7 +184,7 @@ func TestOlderVersionRefuses(t *testing.T) {
 		t.Errorf("%d format keys", len(values))
 	}
 	for key, value := range values {
-		if strings.HasPrefix(value, fmt.Sprintf("%d ", reach.Format)) || !strings.HasPrefix(value, fmt.Sprintf("%d/8/0 ", reach.Format)) {
+		if strings.HasPrefix(value, fmt.Sprintf("%d ", reach.Newest().Number)) || !strings.HasPrefix(value, fmt.Sprintf("%d/8/0 ", reach.Newest().Number)) {
 			t.Errorf("%s is %s", key, value)
 		}
 	}

@@ -13,11 +13,18 @@ import (
 
 // newShard returns a shard under a hash tag.
 func (s *Redis) newShard(number int, l layout, tag string) *shard {
-	return &shard{
-		Redis: s, number: number, layout: l, keys: script.NewKeys(s.prefix, tag),
-		head: strconv.Itoa(s.share) + "/" + s.at + "/" + l.mark(),
-	}
+	d := &shard{Redis: s, number: number, layout: l, keys: script.NewKeys(s.prefix, tag)}
+	d.speak(s.formats[len(s.formats)-1].Number)
+	return d
 }
+
+// speak has all calls be of a format from now on.
+func (d *shard) speak(format int) {
+	d.head.Store(&head{format, strconv.Itoa(d.share) + "/" + d.at + "/" + d.layout.mark(format)})
+}
+
+// format returns the format of the shard, as far as that is known: that of a new store before.
+func (d *shard) format() int { return d.head.Load().format }
 
 // lay makes the shards of a layout. A store of one shard has the root as that.
 func (s *Redis) lay(l layout) []*shard {
@@ -46,15 +53,19 @@ func (s *Redis) learned(ctx context.Context) ([]*shard, error) {
 	}
 	err := s.root.shared(ctx, &s.learning, func() bool { return s.laid.Load() != nil }, func(ctx context.Context) error {
 		ctx = context.WithValue(ctx, unrehearsed{}, true) // the check of a shard finds what is missing
-		text, err := s.rootText(ctx)
+		text, err := s.root.formatText(ctx)
 		if err != nil {
 			return err
 		}
-		l, ok := layoutIn(text)
-		if !ok {
-			l = layout{shards: 1} // of another format, which the first call refuses
+		l, format, ok := layoutIn(text)
+		if !ok || !s.knows(format) {
+			l = layout{shards: 1} // which the first call refuses
 		}
-		s.lay(l)
+		for _, d := range append(s.lay(l), s.root) {
+			if s.knows(format) {
+				d.speak(format)
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -63,14 +74,11 @@ func (s *Redis) learned(ctx context.Context) ([]*shard, error) {
 	return *s.laid.Load(), nil
 }
 
-// rootText returns the value of the root's format key: empty if there is none. The error is
-// that of the connection.
-func (s *Redis) rootText(ctx context.Context) (string, error) {
-	text, err := onNode(ctx, s.root, func(node redis.UniversalClient) (string, error) {
-		return node.Get(ctx, s.root.keys.Format()).Result()
-	})
+// formatText returns the value of the format key: empty if there is none. The error is that of the connection.
+func (d *shard) formatText(ctx context.Context) (string, error) {
+	text, err := onNode(ctx, d, func(node redis.UniversalClient) (string, error) { return node.Get(ctx, d.keys.Format()).Result() })
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", s.root.explain(ctx, err)
+		return "", d.explain(ctx, err)
 	}
 	return text, nil
 }

@@ -23,6 +23,8 @@ type Redis struct {
 	at     string // what the names of channels begin with in Redis: see Heard
 	wanted int    // shards that Config asks for; 0: as many as the store has
 
+	formats []Format // that calls may be of, oldest first
+
 	database int                      // of Redis; a Cluster has only 0
 	root     *shard                   // what holds the format key; of a store of one shard its only one
 	laid     atomic.Pointer[[]*shard] // all shards; nil: their number is not known yet
@@ -53,7 +55,7 @@ func Open(c Config) (*Redis, error) {
 	}
 	prefix := cmp.Or(c.Prefix, script.DefaultPrefix)
 	share, _ := memoryShare(c.MemoryShare)
-	s := &Redis{prefix: prefix, wanted: c.Shards, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, silence: Silence}
+	s := &Redis{prefix: prefix, wanted: c.Shards, formats: formats, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, silence: Silence}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
 	s.connect(o)
 	if !s.inCluster() {

@@ -29,12 +29,18 @@ type shard struct {
 	number int
 	layout layout
 	keys   script.Keys
-	head   string // the last argument of each call, for begin.lua
+	head   atomic.Pointer[head]
 
 	fit     atomic.Int32
 	wasFit  atomic.Bool           // it was fit once
 	check   *fitCheck             // the last one; nil before the first; guarded by background.mu
 	trouble atomic.Pointer[error] // of the last call; nil: it was answered
+}
+
+// A head is the last argument of each call, for begin.lua, and the format in it.
+type head struct {
+	format int
+	arg    any // a string
 }
 
 // Of returns the shard of a topic. It does not connect: while the number of shards is
@@ -229,7 +235,7 @@ func (d *shard) run(ctx context.Context, t *script.Transition, key func(script.K
 			args[i] = d.inbox(inbox)
 		}
 	}
-	values, err := d.call(ctx, t, keys, append(args, d.head))
+	values, err := d.call(ctx, t, keys, append(args, nil)) // which becomes the head
 	if err != nil {
 		return nil, err
 	}

@@ -69,32 +69,32 @@ func FuzzLayoutIn(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		l, ok := layoutIn(text)
+		l, format, ok := layoutIn(text)
 		if !ok {
 			return
 		}
-		if l.shards < 1 || l.shards > MaxShards || bits.OnesCount(uint(l.shards)) != 1 || l.epoch < 0 {
-			t.Errorf("%q is %+v", text, l)
+		if l.shards < 1 || l.shards > MaxShards || bits.OnesCount(uint(l.shards)) != 1 || l.epoch < 0 || format < 1 {
+			t.Errorf("%q is %+v of format %d", text, l, format)
 		}
-		if again, ok := layoutIn(l.mark() + "id"); !ok || again != l {
-			t.Errorf("%q is %+v, and %q is %+v", text, l, l.mark(), again)
+		if again, number, ok := layoutIn(l.mark(format) + "id"); !ok || again != l || number != format {
+			t.Errorf("%q is %+v, and %q is %+v of format %d", text, l, l.mark(format), again, number)
 		}
 	})
 }
 
 // The values of a format key.
 func TestLayoutIn(t *testing.T) {
-	for text, want := range map[string]layout{"": {shards: 1}, "9 id": {shards: 1}, "9/8/0 id": {shards: 8}, "9/256/7 id": {256, 7}} {
-		if got, ok := layoutIn(text); !ok || got != want {
-			t.Errorf("%q is %+v, %v", text, got, ok)
+	for text, want := range map[string]layout{"9 id": {shards: 1}, "9/8/0 id": {shards: 8}, "9/256/7 id": {256, 7}} {
+		if got, format, ok := layoutIn(text); !ok || got != want || format != 9 {
+			t.Errorf("%q is %+v of format %d, %v", text, got, format, ok)
 		}
 	}
-	for _, text := range []string{"9", "8 id", "9/1/0 id", "9/3/0 id", "9/512/0 id", "9/8 id", "9/8/-1 id", "9/8/x id", "10/8/0 id", "x"} {
-		if got, ok := layoutIn(text); ok {
-			t.Errorf("%q is %+v", text, got)
+	for _, text := range []string{"", "9", "9x id", "+9 id", "09 id", "0 id", "-9 id", "9/1/0 id", "9/3/0 id", "9/512/0 id", "9/8 id", "9/08/0 id", "9/8/-1 id", "9/8/x id", "9/8/0/1 id", "x"} {
+		if got, format, ok := layoutIn(text); ok {
+			t.Errorf("%q is %+v of format %d", text, got, format)
 		}
 	}
-	if got := fmt.Sprint(layout{8, 3}.mark(), layout{shards: 1}.mark()); got != "9/8/3 9 " {
+	if got := fmt.Sprint(layout{8, 3}.mark(9), layout{shards: 1}.mark(10)); got != "9/8/3 10 " {
 		t.Errorf("the marks are %q", got)
 	}
 }

@@ -1,0 +1,46 @@
+package reach
+
+import (
+	"fmt"
+
+	"github.com/bellhopd/bellhop/notify/store/script"
+)
+
+// A Format is what a store may hold: its keys, and what stands in them. One that is newer only adds to the one before.
+type Format struct {
+	Number int
+	Since  string // the version that works with it first
+	Adds   string // what may be used from it on
+}
+
+// formats are those that this version works with, oldest first. Whoever adds to what a store may hold adds one: a process
+// of an older version must not meet what it would misread.
+var formats = []Format{{Number: 9, Since: "v0.1.0"}}
+
+// next is what another format adds, for a test that builds a program of the next version: see its ldflags.
+var next string
+
+func init() {
+	if next != "" {
+		formats = append(formats, Format{Number: formats[len(formats)-1].Number + 1, Since: "next", Adds: next})
+	}
+	script.Define(fmt.Sprintf("local NEWEST_FORMAT = %d\n", Newest().Number)) // by which the library says what its version works with
+}
+
+// Newest returns the newest format that this version works with: a new store has it.
+func Newest() Format { return formats[len(formats)-1] }
+
+func (s *Redis) newest() Format { return s.formats[len(s.formats)-1] }
+
+// knows reports whether calls may be of a format.
+func (s *Redis) knows(format int) bool {
+	return format >= s.formats[0].Number && format <= s.newest().Number
+}
+
+// spans returns the formats that the process works with, in words.
+func (s *Redis) spans() string {
+	if len(s.formats) == 1 {
+		return fmt.Sprintf("format %d", s.newest().Number)
+	}
+	return fmt.Sprintf("formats %d to %d", s.formats[0].Number, s.newest().Number)
+}
