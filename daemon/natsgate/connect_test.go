@@ -445,6 +445,7 @@ func TestPermissions(t *testing.T) {
 	connected(t, gate)
 	storetest.Eventually(t, "all that is not permitted is counted", func() bool { return gate.Stats().Permissions >= 8 })
 	wantOncePerConnection(t, gate, log, "nats does not permit a subject")
+	storetest.Eventually(t, "the connection is logged", func() bool { return len(log.links()) > 0 })
 	if got := log.links(); got[len(got)-1] != "up" {
 		t.Errorf("it disconnects:\n%s", log)
 	}
