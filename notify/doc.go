@@ -61,8 +61,9 @@
 // # One store
 //
 // A [Store] is one Redis and one prefix in it; all packages take the same Store.
-// Package store documents its states, keys and transitions. Its layout has a format
-// number, and a store of another format is refused with [ErrUnfit]: move it by
+// Package store documents its states, keys and transitions. What it may hold has a
+// format number, which bellhop upgrade raises. A store of a format that this version
+// does not know is refused with [ErrUnfit]: move it by
 // [Inspector.Export], which writes all messages as lines, and [ParseExported], which
 // reads them for a publisher to another store.
 //
