@@ -160,6 +160,11 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Figure)) error
 			}
 			c.Prefix = prefix + "-" + m.name
 			figures, err := measure(ctx, c, o, m)
+			for range 2 {
+				if errors.Is(err, errLate) { // the machine stood still
+					figures, err = measure(ctx, c, o, m)
+				}
+			}
 			if err != nil {
 				return fmt.Errorf("measure %s: %w", m.name, err)
 			}

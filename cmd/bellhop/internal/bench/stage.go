@@ -46,8 +46,11 @@ func (s *stage) fill(ctx context.Context, n int, message func(i int) notify.Mess
 	})
 }
 
+// errLate is the error of messages that were not published before they were due.
+var errLate = errors.New("late")
+
 // fillBefore publishes n messages with the due times that message makes of a start,
-// before that start, and returns it.
+// before that start, and returns it. The error may be an errLate.
 func (s *stage) fillBefore(ctx context.Context, n int, message func(start time.Time, i int) notify.Message) (time.Time, error) {
 	began := time.Now()
 	if err := s.fill(ctx, fillBatch, func(int) notify.Message {
@@ -61,7 +64,7 @@ func (s *stage) fillBefore(ctx context.Context, n int, message func(start time.T
 		return start, err
 	}
 	if late := s.now().Sub(start); late > 0 {
-		return start, fmt.Errorf("publish %d messages before they are due: %v late; use fewer", n, late)
+		return start, fmt.Errorf("publish %d messages before they are due: %v %w; use fewer", n, late, errLate)
 	}
 	return start, nil
 }
