@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -692,6 +693,26 @@ func TestEvictingRedisEndsRun(t *testing.T) {
 	c, err := carrier.New(storetest.At(t, server.URL(), ""), carrier.Options{})
 	storetest.Must(t, err)
 	storetest.Fails(t, "it", c.Run(t.Context()), notify.ErrUnfit)
+}
+
+// A carrier ends once its store was upgraded to a format that its version does not know: in its place a newer one carries.
+func TestShutOut(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	c, err := carrier.New(db, carrier.Options{})
+	storetest.Must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	storetest.Eventually(t, "it carries", func() bool {
+		return !slices.ContainsFunc(c.States(), func(s carrier.State) bool { return s.Epoch == 0 })
+	})
+	for _, keys := range db.KeysOfAll() {
+		was, err := db.Client().Get(t.Context(), keys.Format()).Result()
+		storetest.Must(t, err)
+		storetest.Must(t, db.Client().Set(t.Context(), keys.Format(), "9"+was, 0).Err())
+	}
+	err = storetest.Receive(t, "it ends", ended)
+	storetest.Fails(t, "it", err, notify.ErrUnfit)
 }
 
 // A program of another language that missed its wake-up is told again with

@@ -71,7 +71,7 @@ func newTerm(m *mover, e store.Election) *term {
 }
 
 // carry moves messages until ctx ends or there is an heir, and returns nil, or until the
-// term does, and returns a store.DeposedError.
+// term does, and returns a store.DeposedError, or an ErrUnfit: the store was upgraded to a format that this version does not know.
 func (t *term) carry(ctx context.Context) error {
 	nudges := make(chan int64, 1)
 	var beside sync.WaitGroup
@@ -96,7 +96,7 @@ func (t *term) carry(ctx context.Context) error {
 		t.loop.Note()
 		next, err := t.call(ctx)
 		var deposed *store.DeposedError
-		if errors.As(err, &deposed) {
+		if errors.As(err, &deposed) || errors.Is(err, reach.ErrUnfit) {
 			return err
 		}
 		if retry.Wait(ctx, err); err != nil {
