@@ -118,7 +118,7 @@ func workProgram(m *member) child.Program {
 	}
 	return child.Program{
 		Path:  "sh",
-		Args:  []string{"-c", `out=$1 && shift && exec "$@" >"$out" 3>&-`, "sh", to, bellhop, "work", commandedTopic, "--concurrency", "4", "--name", m.name, "--", m.script()},
+		Args:  []string{"-c", `out=$1 && shift && exec "$@" >"$out" 3>&-`, "sh", to, m.bellhop(), "work", commandedTopic, "--concurrency", "4", "--name", m.name, "--", m.script()},
 		Files: []*os.File{m.outlet.to},
 		Env:   append(m.storeEnv(), "BELLHOP_SHUTDOWN_TIMEOUT=5s", "COMMAND_PROCESS="+m.id(), "COMMAND_HISTORY="+filepath.Join(m.w.dir, commandedTopic)),
 	}

@@ -72,7 +72,7 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	bellhop = filepath.Join(dir, "bellhop")
-	if out, err := buildProgram().CombinedOutput(); err != nil {
+	if out, err := buildProgram(bellhop).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build bellhop: %w: %s", err, out)
 	}
 	if library, err = machine.Build(context.Background(), dir); err != nil {
@@ -85,13 +85,13 @@ func run(m *testing.M) (int, error) {
 }
 
 // buildProgram builds the program as make install does or, if the tests have the race detector, as the tests: each compiles the same.
-func buildProgram() *exec.Cmd {
-	const program = "github.com/bellhopd/bellhop/cmd/bellhop"
+func buildProgram(to string, more ...string) *exec.Cmd {
+	args := append([]string{"build", "-trimpath", "-o", to}, more...)
 	info, _ := debug.ReadBuildInfo()
 	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return exec.Command("go", "build", "-race", "-o", bellhop, program)
+		return exec.Command("go", append(args, "-race", "github.com/bellhopd/bellhop/cmd/bellhop")...)
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", bellhop, program)
+	build := exec.Command("go", append(args, "github.com/bellhopd/bellhop/cmd/bellhop")...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return build
 }

@@ -25,6 +25,8 @@ type plan struct {
 
 	Neighbour bool // there is another store, in another database of this Redis
 
+	Before string // program of the version before, which works beside; empty: none does
+
 	Ahead time.Duration // of Redis's clock from the beginning, so that those of all other hosts are behind; negative: behind
 }
 
@@ -51,6 +53,9 @@ func (p plan) String() string {
 	}
 	if p.Neighbour {
 		b.WriteString(", with a neighbour")
+	}
+	if p.Before != "" {
+		b.WriteString(", beside the version before")
 	}
 	if p.Ahead != 0 {
 		fmt.Fprintf(&b, ", clock %v ahead", p.Ahead)

@@ -41,10 +41,11 @@ const (
 
 // A world is the servers of a round and the crew that uses them.
 type world struct {
-	dir   string // of the histories and logs
-	seed  uint64
-	lease time.Duration // of the carrier
-	log   *history.Log  // of the harness
+	dir    string // of the histories and logs
+	seed   uint64
+	before string        // program of the version before; empty: all are of the present one
+	lease  time.Duration // of the carrier
+	log    *history.Log  // of the harness
 
 	fsync   string // of Redis
 	machine *machine.Machine
@@ -73,7 +74,7 @@ type world struct {
 
 // newWorld starts the servers and two daemons with a carrier's lease, and returns when one of them carries.
 func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *world, err error) {
-	w = &world{dir: dir, seed: p.Seed, fsync: p.Fsync, ahead: p.Ahead, lease: lease, ports: make(map[string]int)}
+	w = &world{dir: dir, seed: p.Seed, before: p.Before, fsync: p.Fsync, ahead: p.Ahead, lease: lease, ports: make(map[string]int)}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -327,7 +328,7 @@ func environment(c notify.Config) []string {
 
 // daemonProgram returns the program bellhop serve.
 func daemonProgram(m *member) child.Program {
-	return child.Program{Path: bellhop, Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
+	return child.Program{Path: m.bellhop(), Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(), "BELLHOP_PUSH_ALLOW=127.0.0.1",
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_MAX_ATTEMPTS="+strconv.Itoa(hookedAttempts), "BELLHOP_BACKOFF_MIN="+quickest.String(), "BELLHOP_BACKOFF_MAX="+slowest.String())}
