@@ -26,7 +26,7 @@ minute, and is no daemon, worker or listener, is not known.`,
   bellhop upgrade`,
 	}, func(_ context.Context, _ *session, _ []string, u calls.Upgrade) error {
 		fmt.Fprint(a.out, describeUpgrade(u))
-		if u.From != u.To && !c.Flags().Changed("dry-run") {
+		if dryRun, _ := c.Flags().GetBool("dry-run"); u.From != u.To && !dryRun { // fails for no flag
 			fmt.Fprintln(a.out, "done")
 		}
 		return nil

@@ -35,12 +35,12 @@ var _ = define(Call{
 	if err := r.AllowAll(); err != nil {
 		return nil, err
 	}
-	run := s.Store.Upgrade
 	if in.DryRun {
-		run = func(ctx context.Context, _ bool) (store.Upgrade, error) { return s.Store.LookAtUpgrade(ctx) }
+		u, err := s.Store.LookAtUpgrade(ctx)
+		return reply(UpgradeOf(u), err)
 	}
-	u, err := run(ctx, in.Yes)
-	if err == nil && !in.DryRun && u.From != u.To {
+	u, err := s.Store.Upgrade(ctx, in.Yes)
+	if err == nil && u.From != u.To {
 		s.Logger.Info("store upgraded", "from", u.From, "to", u.To, "token", r.Name)
 	}
 	return reply(UpgradeOf(u), err)

@@ -95,7 +95,7 @@ func TestUpgradeShutsOut(t *testing.T) {
 	out, err = call(bellhop, "work", "u", "--count", "1")
 	says(out, err, "published before")
 
-	out, err = call(after, "upgrade", "--yes")
+	out, err = call(after, "upgrade", "--yes", "--dry-run=false")
 	says(out, err, "shuts out desk-3", "\ndone\n")
 	for log, p := range map[string]*child.Process{daemonLog: daemon, workerLog: worker} {
 		storetest.Receive(t, "an older program ends", p.Done())
