@@ -617,7 +617,14 @@ func TestStopWhileMessagesAreOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n, store := startNATS(t, nil), storetest.Unhurried(storetest.Open(t))
-			deliver(t, store, 4, topic)
+			waits := func(want int64) {
+				t.Helper()
+				storetest.Eventually(t, fmt.Sprintf("%d wait at the other topic", want), func() bool {
+					c, err := storetest.Count(store, "other")
+					return err == nil && c.Waiting == want
+				})
+			}
+			deliver(t, store, 4, topic, "other")
 			gate, _ := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 			pusher, stop := startPusher(t, store, push.Options{NATS: gate, Grace: c.grace})
 			got := subscribe(t, n.connect(), deliverSubject)
@@ -629,12 +636,14 @@ func TestStopWhileMessagesAreOut(t *testing.T) {
 				m := storetest.Receive(t, "a delivery", got)
 				out[m.Header.Get("ce-id")] = m
 			}
+			waits(1)
 			quiet := make(chan struct{})
 			go func() {
 				pusher.Quiesce(context.Background())
 				close(quiet)
 			}()
-			storetest.Eventually(t, "what was claimed and not sent is released", func() bool { return counts(t, store).Leased <= 4 && counts(t, store).Waiting == 0 })
+			waits(0) // no more is claimed
+			storetest.Eventually(t, "what was claimed and not sent is released", func() bool { return counts(t, store).Leased <= 4 })
 			for i, say := range c.say {
 				if m := out[fmt.Sprint(i)]; m == nil {
 					t.Errorf("%d is not among the first four", i)
