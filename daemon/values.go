@@ -9,8 +9,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 

@@ -12,11 +12,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // A Line is a message as one line of JSON. Bulk publishing reads lines and exports

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // archiveFlags are the flags that select rows of the archive.

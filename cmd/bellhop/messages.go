@@ -18,9 +18,9 @@ import (
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // inspectFlags are the flags of inspect. All but wait are for a list.

@@ -15,10 +15,10 @@ import (
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/daemon/terminal"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 func (a *app) pushCommand() *cobra.Command {

@@ -15,10 +15,10 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 func (a *app) topicsSetCommand() *cobra.Command {

@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // Push is a push: the messages of its topics are sent to a URL or to NATS.

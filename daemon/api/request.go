@@ -6,7 +6,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 

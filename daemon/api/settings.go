@@ -11,9 +11,9 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/fields"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // Settings are the effective settings of a topic.

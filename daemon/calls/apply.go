@@ -8,7 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // SchedulesApply is what a client says to have a topic get some schedules.

@@ -11,8 +11,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/notify/asked"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 const (

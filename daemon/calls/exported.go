@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // KindOf returns the kind of a line, empty of a message, and of what cannot be read.

@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/fields"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // A Param is a parameter of a call: a field of its input that has one of the tags path,

@@ -8,10 +8,10 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 type forecastInput struct {

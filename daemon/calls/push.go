@@ -10,10 +10,10 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/push"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/fields"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // PushRequest is what a client says to add a push, or to replace one: the fields of a store.Push.

@@ -12,12 +12,12 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // Schedule is a schedule, and how far it is.

@@ -8,8 +8,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // A Service makes calls on a store. All gateways of a process share one.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/calls"
-	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // backfillAct makes the occurrences of a schedule between two times in the past: it asks first, with how many there are. The question has

@@ -10,8 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // readParams reads the parameters of a request into an input. The error reports every wrong one.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/fields"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // A verb says what becomes of a claimed message. The verbs are those of JetStream's

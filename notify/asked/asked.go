@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // Options are what the publisher of a message asked for. Each field has the name of one of a

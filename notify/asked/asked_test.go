@@ -11,7 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
-	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 

@@ -14,8 +14,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )

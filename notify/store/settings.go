@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/fields"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )

@@ -620,7 +620,7 @@ var mutants = []mutant{
 	{
 		"no limit of what a message asks for is checked",
 		change{
-			"notify/fields/check.go",
+			"notify/store/fields/check.go",
 			"case field.IsZero(), len(f.Index) > 1:",
 			"case field.IsValid():",
 		},

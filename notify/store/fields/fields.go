@@ -18,7 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
-	"github.com/bellhopd/bellhop/notify/strictjson"
+	"github.com/bellhopd/bellhop/notify/store/strictjson"
 )
 
 // A Field describes a field of a struct that is given as text: over HTTP, over NATS,

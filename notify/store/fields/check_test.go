@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/fields"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 type checked struct {
