@@ -17,7 +17,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 # A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
 export GORACE ?= atexit_sleep_ms=0
 
-.PHONY: help build test packages trials alone meeting sweeps shuffled race lint vendored pictures screenshots console fuzz shards faults model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb tools linters
+.PHONY: help build test packages trials alone meeting sweeps shuffled race lint vendored pictures screenshots console fuzz shards faults mixed model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -121,6 +121,9 @@ SLACK  = 1s
 
 faults: tools ## inject faults under load, each once and then in ROUNDS random rounds, and check that nothing is lost
 	$(TRIAL) -run '^($(if $(filter 0,$(SEED)),TestEachFault|)TestRandom)$$' -v -timeout 3h $(TRIALS)/faults -faults.rounds $(ROUNDS) -faults.seed $(SEED) -trials.slack $(SLACK)
+
+mixed: tools ## let programs of the version before work beside present ones, in ROUNDS rounds with faults
+	$(TRIAL) -run '^TestBesideBefore$$' -v -timeout 3h $(TRIALS)/faults -faults.beside $(ROUNDS) -faults.seed $(SEED) -trials.slack $(SLACK)
 
 PUBLISHES = 1000000
 

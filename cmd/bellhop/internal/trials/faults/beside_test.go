@@ -18,18 +18,23 @@ const before = "1a2d2212c079f4d2c74bbd1e5803ff0a7eb74405"
 
 var besideFlag = flag.Int("faults.beside", 3, "rounds of TestBesideBefore, each with programs of two versions")
 
-// Programs of the version before work beside present ones under faults: each second process of a daemon, and of bellhop work, is one.
+// Programs of the version before work beside present ones under faults: each second process of a daemon, and of bellhop work, is one. In each
+// second round all faults are restarts, after which the other version takes over.
 func TestBesideBefore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
 	program := buildBefore(t)
-	steps := filter(allSteps(), func(s step) bool {
+	restarts := filter(allSteps(), func(s step) bool {
 		return strings.HasPrefix(faults[s.Fault].name, "kill") || faults[s.Fault].name == "SIGTERM"
 	})
 	var plans []plan
 	for n := range *besideFlag {
-		p := newPlan(*seedFlag+uint64(n), steps)
+		seed, steps := *seedFlag+uint64(n), restarts
+		if seed%2 == 1 {
+			steps = allSteps()
+		}
+		p := newPlan(seed, steps)
 		p.Before = program
 		plans = append(plans, p)
 	}
