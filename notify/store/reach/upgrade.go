@@ -14,6 +14,13 @@ import (
 
 var upgradeScript = script.New("upgrade", script.Promised)
 
+// upgradeRoot is upgradeScript for what is no shard: the mark behind a promised call would be a key that nothing knows. Forgotten, it is made again.
+var upgradeRoot = func() *script.Transition {
+	t := *upgradeScript
+	t.Promised = false
+	return &t
+}()
+
 // lately is how long ago a library of another version was called, at the most, for whoever calls that to be still there.
 const lately = time.Minute
 
@@ -53,7 +60,7 @@ func (s *Redis) Raise(ctx context.Context) error {
 		return err
 	}
 	for k := len(all) - 1; k >= 0; k-- {
-		if err := all[k].raise(ctx); err != nil {
+		if err := all[k].raise(ctx, upgradeScript); err != nil {
 			return err
 		}
 	}
@@ -62,15 +69,15 @@ func (s *Redis) Raise(ctx context.Context) error {
 	}
 	root := s.newShard(0, all[0].layout, "0")
 	root.fit.Store(all[0].fit.Load())
-	return root.raise(ctx)
+	return root.raise(ctx, upgradeRoot)
 }
 
-func (d *shard) raise(ctx context.Context) error {
+func (d *shard) raise(ctx context.Context, upgrade *script.Transition) error {
 	for to := d.newest().Number; ; { // another process may raise it, too
 		if err := d.checkFormat(ctx); err != nil || d.format() == to {
 			return err
 		}
-		reply, err := d.run(ctx, upgradeScript, nil, []any{d.layout.mark(to)})
+		reply, err := d.run(ctx, upgrade, nil, []any{d.layout.mark(to)})
 		if err != nil {
 			return err
 		}

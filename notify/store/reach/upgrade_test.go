@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -166,4 +167,24 @@ func TestNewestOfLibrary(t *testing.T) {
 	storetest.Is(t, "this version", reach.NewestOf(script.LibraryText()), reach.Newest().Number)
 	storetest.Is(t, "a later one", reach.NewestOf(strings.Replace(script.LibraryText(), "local NEWEST_FORMAT = ", "local NEWEST_FORMAT = 1", 1)), 10+reach.Newest().Number)
 	storetest.Is(t, "one from before", reach.NewestOf("local OLDEST = 7\n"), 9)
+}
+
+// An upgrade that replicas confirm leaves no key beside those of the shards that is not the format's.
+func TestUpgradeWithReplicas(t *testing.T) {
+	t.Parallel()
+	master := storetest.Server(t)
+	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
+	storetest.Must(t, err)
+	t.Cleanup(replica.Stop)
+	later := storetest.Unhurried(storetest.With(t, notify.Config{URL: master.URL(), Prefix: "p", Shards: 8, WaitReplicas: 1}))
+	storetest.Found(t, withShards(t, master.URL(), "p", 8))
+	later.Next()
+	storetest.Must(t, later.Raise(t.Context()))
+	storetest.Same(t, "formats", numbers(t, later, "p"), map[string]int{newer: 9})
+	keys, err := later.Client().Keys(t.Context(), "p:{0}:*").Result()
+	storetest.Must(t, err)
+	storetest.Same(t, "keys of the root", keys, []string{"p:{0}:format"})
+	marks, err := later.Client().Keys(t.Context(), "p:*:mark").Result()
+	storetest.Must(t, err)
+	storetest.Is(t, "shards whose upgrade was confirmed", len(marks), 8)
 }
