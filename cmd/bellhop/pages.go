@@ -75,7 +75,7 @@ func (l *list) each(ctx context.Context, a *app, on func(calls.Listing) error) e
 		if err := on(page); err != nil {
 			return err
 		}
-		if next == "" || n == l.limit {
+		if next == "" || l.limit > 0 && n == l.limit {
 			return missing.Err()
 		}
 	}

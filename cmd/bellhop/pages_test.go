@@ -82,6 +82,25 @@ func TestExportsOfManyDead(t *testing.T) {
 	}
 }
 
+// An export goes on behind pages of a search that found nothing in its time.
+func TestExportBehindAnEmptyPage(t *testing.T) {
+	t.Parallel()
+	ends := []calls.Looked{{Cursor: "one"}, {Cursor: "two"}, {}}
+	l := &list{page: func(_ context.Context, _ int, cursor string) (calls.Listing, error) {
+		page := calls.Listing{Of: []notify.Info{}, End: ends[0]}
+		if cursor == "one" {
+			page.N, page.Of = 1, make([]notify.Info, 1)
+		}
+		ends = ends[1:]
+		return page, nil
+	}}
+	var out strings.Builder
+	err := (&app{out: &out, err: io.Discard}).exportList(t.Context(), l, filepath.Join(t.TempDir(), "found.jsonl"))
+	if err != nil || out.String() != "exported 1\n" || len(ends) > 0 {
+		t.Errorf("%v, printed %q, and %d pages are left", err, out.String(), len(ends))
+	}
+}
+
 // What is interrupted says how to go on, and prints what it has; an export is whole or is not written.
 func TestListIsInterrupted(t *testing.T) {
 	t.Parallel()
