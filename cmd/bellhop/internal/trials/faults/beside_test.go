@@ -1,8 +1,10 @@
 package faults_test
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,9 +49,7 @@ func TestUpgradeShutsOut(t *testing.T) {
 		t.Skip("builds a program")
 	}
 	after := filepath.Join(t.TempDir(), "after")
-	if out, err := buildProgram(after, "-ldflags", "-w -X github.com/bellhopd/bellhop/notify/store/reach.next=more").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	storetest.Must(t, buildAfter(after))
 	server := storetest.Server(t)
 	port, err := child.HoldPort()
 	storetest.Must(t, err)
@@ -138,12 +138,30 @@ func buildBefore(t *testing.T) string {
 	return program
 }
 
-// bellhop returns the program that the next process of a member is: of two versions in turns, if the plan has two.
+// foundBefore has the version before found the store, which gives it a format that both versions know.
+func (w *world) foundBefore(ctx context.Context) error {
+	if w.before == "" {
+		return nil
+	}
+	return w.run(ctx, w.before, "topics", "set", limitedTopic, fmt.Sprint("concurrency=", limits.Concurrency))
+}
+
+// run runs a program with all rights to the store.
+func (w *world) run(ctx context.Context, program string, args ...string) error {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env = environment(w.config())
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", c, err, out)
+	}
+	return nil
+}
+
+// bellhop returns the program that the present process of a member is: of two versions in turns, if the plan has two.
 func (m *member) bellhop() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first := strings.HasSuffix(m.name, "-1")
-	if m.w.before != "" && (m.life%2 == 0) == first {
+	if m.w.before != "" && !m.w.upgraded.Load() && (m.life%2 == 0) == first {
 		return m.w.before
 	}
 	return bellhop

@@ -59,7 +59,7 @@ var (
 )
 
 // faults are all faults, in the order of the report.
-var faults = slices.Concat(crewFaults, commandFaults, redisFaults, rightsFaults, machineFaults, crashFaults, archiveFaults, replicaFaults, clusterFaults)
+var faults = slices.Concat(crewFaults, commandFaults, redisFaults, rightsFaults, machineFaults, crashFaults, archiveFaults, replicaFaults, clusterFaults, upgradeFaults)
 
 // crewFaults hit processes and links.
 var crewFaults = []fault{

@@ -72,8 +72,8 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	bellhop = filepath.Join(dir, "bellhop")
-	if out, err := buildProgram(bellhop).CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build bellhop: %w: %s", err, out)
+	if err := build(bellhop); err != nil {
+		return 0, err
 	}
 	if library, err = machine.Build(context.Background(), dir); err != nil {
 		return 0, err
@@ -84,16 +84,30 @@ func run(m *testing.M) (int, error) {
 	return 0, goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
 }
 
-// buildProgram builds the program as make install does or, if the tests have the race detector, as the tests: each compiles the same.
-func buildProgram(to string, more ...string) *exec.Cmd {
-	args := append([]string{"build", "-trimpath", "-o", to}, more...)
+// build builds the program as make install does or, if the tests have the race detector, as the tests: each compiles the same. In a test binary of
+// the version after it is of that version.
+func build(to string) error {
+	if isAfter {
+		return buildAfter(to)
+	}
+	return compile("build", "-trimpath", "-o", to, program)
+}
+
+const program = "github.com/bellhopd/bellhop/cmd/bellhop"
+
+// compile runs go with a command and its arguments.
+func compile(command string, args ...string) error {
+	c := exec.Command("go", append([]string{command}, args...)...)
 	info, _ := debug.ReadBuildInfo()
 	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return exec.Command("go", append(args, "-race", "github.com/bellhopd/bellhop/cmd/bellhop")...)
+		c.Args = slices.Insert(c.Args, 2, "-race")
+	} else {
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
-	build := exec.Command("go", append(args, "github.com/bellhopd/bellhop/cmd/bellhop")...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return build
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", c, err, out)
+	}
+	return nil
 }
 
 // An actor is a process in a role.

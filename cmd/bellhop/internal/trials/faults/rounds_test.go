@@ -139,10 +139,12 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 			"SIGTERM carrier": slack,
 			"SIGSTOP carrier": carrierLease + slack,
 
+			upgradeKind: carrierLease + slack, // of a carrier of the version before
+
 			clockBack + " carrier": carrierLease + backoff.Max + slack, // those who stand by connect again first
 		},
 		Restarts: []string{clockBack + " carrier"},
-		Parting:  []string{"SIGTERM carrier", "SIGTERM standby"},
+		Parting:  []string{"SIGTERM carrier", "SIGTERM standby", upgradeKind},
 	}
 	if p.Sharded { // then both daemons carry
 		b.Shards, b.Beside = shards, lateBeside+slack

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,8 @@ type world struct {
 	before string        // program of the version before; empty: all are of the present one
 	lease  time.Duration // of the carrier
 	log    *history.Log  // of the harness
+
+	upgraded atomic.Bool // to the format of the version after, so that no program of the version before can start
 
 	fsync   string // of Redis
 	machine *machine.Machine
@@ -98,6 +101,9 @@ func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *
 
 // openStore opens the store for the harness, and records what beats in it.
 func (w *world) openStore(ctx context.Context) (err error) {
+	if err := w.foundBefore(ctx); err != nil {
+		return err
+	}
 	if w.store, err = notify.Open(w.config()); err != nil {
 		return err
 	}
