@@ -151,7 +151,7 @@ func TestWorkerSnoozes(t *testing.T) {
 	if len(deaths) > 0 {
 		t.Error("it died before its time to live was over")
 	}
-	storetest.Publish(t, db, asking("near", notify.Message{MaxAttempts: 1, TTL: 100 * time.Millisecond}))
+	storetest.Publish(t, db, asking("near", notify.Message{MaxAttempts: 1, TTL: brief}))
 	storetest.Eventually(t, "it expires, and why it waited is known", func() bool {
 		m, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "near")
 		return err == nil && m.State == notify.Dead && m.Reason == "expired" && m.Attempts == 0 && len(m.History) == 1 && strings.Contains(m.History[0].Reason, "closed")
