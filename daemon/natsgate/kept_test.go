@@ -196,9 +196,9 @@ func TestManyListeners(t *testing.T) {
 	conn := n.connect()
 	serving(t, conn)
 	var want, got []string
-	for i := range 60 {
-		want = append(want, fmt.Sprintf("listener-%02d", i))
-		if _, _, err := db.Home().Register(t.Context(), want[i], store.Registration{Pattern: "prices.*", From: "now"}); err != nil {
+	for i := range 16 {
+		want = append(want, fmt.Sprintf("%02d-%s", i, strings.Repeat("x", 120)))
+		if _, _, err := db.Home().Register(t.Context(), want[i], store.Registration{Pattern: strings.Repeat("p", 120) + ".*", From: "now"}); err != nil {
 			t.Fatal(err)
 		}
 	}
