@@ -11,10 +11,12 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
-// version is set by the linker of a release, with -ldflags "-X main.version=v1.2.3".
-var version string
+// version and commit are set by the linker of a release, with -ldflags "-X main.version=v1.2.3 -X main.commit=HASH".
+var version, commit string
 
 // build is what this program was built from.
 type build struct {
@@ -23,10 +25,11 @@ type build struct {
 	Modified bool   `json:"modified,omitempty"` // with uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	Formats  string `json:"formats"` // of the stores that it works with
 }
 
 func thisBuild() build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: version, Commit: commit, Formats: reach.Formats(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -101,5 +104,5 @@ func (b build) String() string {
 	if b.Modified {
 		line += " modified"
 	}
-	return line
+	return line + ", stores of " + b.Formats
 }

@@ -172,7 +172,7 @@ func (d *shard) otherFormat(text string) error {
 		has, remedy = fmt.Sprintf("has format %d", number), "bellhop upgrade was run on it: replace this program by a newer version, or use another prefix"
 	}
 	return fmt.Errorf("%w at %s: what it holds under the prefix %s %s, and this version of Bellhop works with %s; %s",
-		ErrUnfit, d.where, d.prefix, has, d.spans(), remedy)
+		ErrUnfit, d.where, d.prefix, has, spanOf(d.formats), remedy)
 }
 
 // cure makes what a script found wrong with the format key right, and reports whether the call may be made again: there

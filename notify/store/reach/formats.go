@@ -37,10 +37,12 @@ func (s *Redis) knows(format int) bool {
 	return format >= s.formats[0].Number && format <= s.newest().Number
 }
 
-// spans returns the formats that the process works with, in words.
-func (s *Redis) spans() string {
-	if len(s.formats) == 1 {
-		return fmt.Sprintf("format %d", s.newest().Number)
+// Formats returns the formats that this version works with, in words.
+func Formats() string { return spanOf(formats) }
+
+func spanOf(formats []Format) string {
+	if len(formats) == 1 {
+		return fmt.Sprintf("format %d", formats[0].Number)
 	}
-	return fmt.Sprintf("formats %d to %d", s.formats[0].Number, s.newest().Number)
+	return fmt.Sprintf("formats %d to %d", formats[0].Number, formats[len(formats)-1].Number)
 }
