@@ -17,13 +17,20 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 # A program that was built with the race detector sleeps for a second at its end, for goroutines that still run: tests leave none.
 export GORACE ?= atexit_sleep_ms=0
 
-.PHONY: help build test packages trials alone meeting sweeps shuffled race lint vendored pictures screenshots console fuzz shards faults mixed model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb tools linters
+.PHONY: help build test packages trials alone meeting sweeps shuffled race lint vendored pictures screenshots console fuzz shards faults mixed model matrix takeovers mutants bench benchmarks generate zones install files uninstall deb rpm release released tools linters
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build ./bellhop
 	go build -ldflags '-X main.version=$(VERSION)' -o bellhop ./cmd/bellhop
+
+SUDO = $$(test "$$(id -u)" = 0 || echo sudo)
+
+# install-missing installs the Debian packages of those programs, PROGRAM:PACKAGE, that are not there.
+install-missing = missing=""; PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin)"; \
+	for tool in $(1); do command -v $${tool%:*} >/dev/null || missing="$$missing $${tool\#*:}"; done; \
+	test -z "$$missing" || { echo "installing$$missing"; $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }
 
 # The program that tests run as Redis, a name on PATH or a path: make test REDIS_SERVER=/opt/valkey/bin/valkey-server.
 # A relative path is made absolute, since each test package runs in its own folder.
@@ -88,8 +95,7 @@ lint: linters ## run the linters; any finding fails
 	cd notify/store/script/lua && luacheck --quiet --no-color found.lua rehearse.lua
 
 linters:
-	@command -v luacheck >/dev/null || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
-		echo "installing lua-check"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends lua-check; }
+	@$(call install-missing,luacheck:lua-check)
 
 SHARDS = 8
 
@@ -194,8 +200,12 @@ SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 install: ## install under PREFIX (/usr/local), or below DESTDIR for a package; see systemd/README.md
 	umask 022 && $(MAKE) --no-print-directory files
 
+# A release gives the program, and one that runs here and prints the same pages.
+PROGRAM =
+PRINTER = $(DESTDIR)$(PREFIX)/bin/bellhop
+
 files: # what install installs, with a umask that lets all users read it
-	go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(DESTDIR)$(PREFIX)/bin/bellhop ./cmd/bellhop
+	$(if $(PROGRAM),install -D $(PROGRAM),go build -ldflags '-s -w -X main.version=$(VERSION)' -o) $(DESTDIR)$(PREFIX)/bin/bellhop $(if $(PROGRAM),,./cmd/bellhop)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc/bellhop/work $(DESTDIR)/etc/bellhop/listen
 	for unit in $(UNITS); do sed 's,/usr/bin/bellhop,$(PREFIX)/bin/bellhop,' systemd/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	chmod 644 $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%)
@@ -203,12 +213,12 @@ files: # what install installs, with a umask that lets all users read it
 	test -e $(DESTDIR)/etc/bellhop/bellhop.env || install -m 640 systemd/bellhop.env $(DESTDIR)/etc/bellhop/bellhop.env # a URL in it may hold a password
 	install -d $(DESTDIR)$(PREFIX)/share/bellhop
 	install -m 644 $(MONITORING) $(DESTDIR)$(PREFIX)/share/bellhop
-	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(DESTDIR)$(PREFIX)/bin/bellhop man $(DESTDIR)$(PREFIX)/share/man/man1
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PRINTER) man $(DESTDIR)$(PREFIX)/share/man/man1
 	gzip -9nf $(DESTDIR)$(PREFIX)/share/man/man1/bellhop*.1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(DESTDIR)$(PREFIX)/bin/bellhop completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bellhop
-	$(DESTDIR)$(PREFIX)/bin/bellhop completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop
-	$(DESTDIR)$(PREFIX)/bin/bellhop completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
+	$(PRINTER) completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bellhop
+	$(PRINTER) completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bellhop
+	$(PRINTER) completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bellhop.fish
 
 uninstall: ## remove what install installed, except /etc/bellhop
 	rm -f $(DESTDIR)$(PREFIX)/bin/bellhop $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%) $(DESTDIR)$(PREFIX)/lib/sysusers.d/bellhop.conf
@@ -221,37 +231,45 @@ DEB_VERSION = $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E
 	TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=0.0.0+git%cd.%h 2>/dev/null || echo 0.0.0)
 DIST = dist
 
+ARCH = $(shell go env GOARCH)
+NOTICES =
+
 deb: ## build the Debian package, into dist/
-	rm -rf $(DIST)/root $(DIST)/bellhop_*.deb
+rpm: # of a release
+deb rpm:
+	rm -rf $(DIST)/root $(DIST)/bellhop*.$@
 	$(MAKE) --no-print-directory install DESTDIR=$(DIST)/root PREFIX=/usr
 	install -d $(DIST)/root/usr/share/doc/bellhop
-	printf 'bellhop (%s) unstable; urgency=medium\n\n  * See the history of the repository.\n\n -- Bellhop authors <bellhop@localhost>  %s\n' \
-		'$(DEB_VERSION)' "$$(date -uR -d @$(SOURCE_DATE_EPOCH))" | gzip -9n > $(DIST)/root/usr/share/doc/bellhop/changelog.gz
+	{ printf 'bellhop (%s) unstable; urgency=medium\n\n' '$(DEB_VERSION)'; sed -n '/^## /,$$p' systemd/CHANGES.md | sed -E '1d; /./!d; s/^/  /'; \
+		printf '\n -- Bellhop authors <bellhop@localhost>  %s\n' "$$(date -uR -d @$(SOURCE_DATE_EPOCH))"; } | gzip -9n > $(DIST)/root/usr/share/doc/bellhop/changelog.gz
 	chmod 644 $(DIST)/root/usr/share/doc/bellhop/changelog.gz
+	$(if $(NOTICES),install -m 644 $(NOTICES) $(DIST)/root/usr/share/doc/bellhop/NOTICES)
 	install -D -m 644 systemd/lintian-overrides $(DIST)/root/usr/share/lintian/overrides/bellhop
 	sed 's,@ROOT@,$(DIST)/root,' systemd/nfpm.yaml > $(DIST)/nfpm.yaml
-	ARCH=$$(go env GOARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager deb --target $(DIST)/
+	ARCH=$(ARCH) DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) go run $(NFPM) package --config $(DIST)/nfpm.yaml --packager $@ --target $(DIST)/
 	rm -rf $(DIST)/root $(DIST)/nfpm.yaml
 
+RELEASE_TOOLS = apt-ftparchive:apt-utils createrepo_c:createrepo-c
+
+SIGN  =
+ARCHS = amd64 arm64
+
+release: ## make the release VERSION in dist/release, signed by the gpg key SIGN if there is one
+	@$(call install-missing,$(RELEASE_TOOLS))
+	@go run ./systemd/release -version '$(if $(filter command line,$(origin VERSION)),$(VERSION))' -sign '$(SIGN)' -arch '$(ARCHS)'
+
+released: tools ## make a release for all architectures in two clones, compare the bytes, and run what was made
+	$(TRIAL) -run '^TestRelease$$' -v $(TRIALS)/vm -twice
+
 # Tests need redis-server, the program that REDIS_SERVER names, curl, chromium-headless-shell and openssl for HTTP, Node 18 or newer for the
-# examples, the programs of PostgreSQL and PgBouncer for the archive, and systemd and util-linux to boot the units in a sandbox; the race
-# detector needs a C compiler. PostgreSQL is installed without the cluster that its package would start.
+# examples, the programs of PostgreSQL and PgBouncer for the archive, systemd and util-linux to boot the units in a sandbox, and what makes and
+# reads packages for a release; the race detector needs a C compiler. PostgreSQL is installed without the cluster that its package would start.
 NO_CLUSTER = /etc/postgresql-common/createcluster.d/bellhop.conf
 tools:
 	@test "$(REDIS_SERVER)" = redis-server || command -v "$(REDIS_SERVER)" >/dev/null || \
 		{ echo "REDIS_SERVER: there is no program $(REDIS_SERVER); name one on PATH, or give its full path"; exit 1; }
-	@missing=""; command -v redis-server >/dev/null || missing="redis-server"; \
-	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
-	command -v node >/dev/null || missing="$$missing nodejs"; \
-	command -v npm >/dev/null || missing="$$missing npm"; \
-	command -v chromium-headless-shell >/dev/null || missing="$$missing chromium-headless-shell"; \
-	command -v curl >/dev/null || missing="$$missing curl"; \
-	command -v openssl >/dev/null || missing="$$missing openssl"; \
-	test -x /lib/systemd/systemd || missing="$$missing systemd"; \
-	command -v nsenter >/dev/null || missing="$$missing util-linux"; \
-	test -x /usr/sbin/pgbouncer || missing="$$missing pgbouncer"; \
-	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
-	test -z "$$missing" || { sudo=""; test "$$(id -u)" = 0 || sudo=sudo; \
-		case "$$missing" in *postgresql) echo "create_main_cluster = false" | $$sudo install -D -m 644 /dev/stdin $(NO_CLUSTER);; esac; \
-		echo "installing $$missing"; $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || $(SUDO) sh -c 'mkdir -p $(dir $(NO_CLUSTER)) && echo "create_main_cluster = false" > $(NO_CLUSTER)'
+	@$(call install-missing,redis-server:redis-server cc:gcc cc:libc6-dev node:nodejs npm:npm chromium-headless-shell:chromium-headless-shell curl:curl \
+		openssl:openssl /lib/systemd/systemd:systemd nsenter:util-linux /usr/sbin/pgbouncer:pgbouncer postgres:postgresql $(RELEASE_TOOLS) \
+		gpg-agent:gnupg rpm:rpm skopeo:skopeo umoci:umoci)
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs before dpkg removes the files: a removal stops all units, an upgrade lets them run.
+# Runs before dpkg, or rpm, removes the files: a removal stops all units, an upgrade lets them run.
 set -e
 
 case $1 in
-remove)
+remove | 0)
 	if [ -d /run/systemd/system ]; then
 		systemctl stop bellhop-check.timer bellhop-check.service bellhop.socket bellhop.service 'bellhop-work@*.service' 'bellhop-listen@*.service'
 	fi
