@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -124,6 +125,7 @@ func wrongValues(p specParam) map[string]string {
 	default:
 		if schema.MaxLength > 0 {
 			values["too long"] = strings.Repeat("1", schema.MaxLength+1)
+			values["too long of deaths"] = ofLength(p, schema.MaxLength+1)
 		}
 		if schema.Pattern != "" {
 			for _, text := range []string{"a\x00", "a\n", "\x7f", "a b", "ü", "a..b", "€", "..a", "a/b", "{}", "a\r\nb"} {
@@ -332,9 +334,18 @@ func limits(p specParam) (all []string) {
 		all = append(all, p.Schema.Longest)
 	}
 	if n := p.Schema.MaxLength; n > 0 && p.Name != "cursor" && p.Name != "since" && p.Name != "q" && p.Name != "cron" {
-		all = append(all, strings.Repeat("1", n))
+		all = append(all, ofLength(p, n))
 	}
 	return append(all, p.Schema.Enum...)
+}
+
+// ofLength returns a value of so many bytes: the topic of deaths where there may be one, which is longer than others by its prefix.
+func ofLength(p specParam, bytes int) string {
+	prefix := ""
+	if strings.Contains(p.Schema.Pattern, `\$dead`) {
+		prefix = record.DeadPrefix
+	}
+	return prefix + strings.Repeat("1", bytes-len(prefix))
 }
 
 // An answer is not many times as long as its request.
