@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -324,18 +325,21 @@ func TestMissingRightIsNamed(t *testing.T) {
 func TestAnotherFormat(t *testing.T) {
 	c := ownConfig()
 	db := storetest.At(t, c.URL, c.Prefix)
-	if err := db.Client().Set(t.Context(), db.Keys().Format(), "2 ID", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	findings := make(map[string]doctor.Finding)
-	worst, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) { findings[f.Check] = f })
-	if err != nil || worst != doctor.Fail {
-		t.Errorf("the worst is %v, %v", worst, err)
-	}
-	if f := findings["format"]; f.Verdict != doctor.Fail || !strings.Contains(f.Found, "has format 2") || !strings.Contains(f.Remedy, "export") {
-		t.Errorf("got %+v", f)
-	}
-	if f, there := findings[doctor.Contents]; there {
-		t.Errorf("its contents were examined: %+v", f)
+	for format, remedy := range map[int]string{
+		2:                         "export it with the version that wrote it, then publish the export with this one under another prefix",
+		reach.Newest().Number + 1: "bellhop upgrade was run on it: replace this program by a newer version, or use another prefix",
+	} {
+		storetest.Must(t, db.Client().Set(t.Context(), db.Keys().Format(), fmt.Sprint(format, " ID"), 0).Err())
+		findings := make(map[string]doctor.Finding)
+		worst, err := doctor.Run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) { findings[f.Check] = f })
+		if err != nil || worst != doctor.Fail {
+			t.Errorf("the worst is %v, %v", worst, err)
+		}
+		if f := findings[doctor.Format]; f.Verdict != doctor.Fail || !strings.HasSuffix(f.Found, fmt.Sprintf("has format %d, and this version of Bellhop works with format %d", format, reach.Newest().Number)) || f.Remedy != remedy {
+			t.Errorf("got %+v", f)
+		}
+		if f, there := findings[doctor.Contents]; there {
+			t.Errorf("its contents were examined: %+v", f)
+		}
 	}
 }

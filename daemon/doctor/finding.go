@@ -43,6 +43,9 @@ type Finding struct {
 // Shards is the check of where the shards are, which a store of one shard has not.
 const Shards = "shards"
 
+// Format is the check of the format of the store, which warns where an upgrade would add something.
+const Format = "format"
+
 // Contents is the check of what Redis holds. Each fault is a finding; the last
 // finding sums up.
 const Contents = "contents"
@@ -50,7 +53,7 @@ const Contents = "contents"
 // Checks returns the names of all checks in the order in which they run.
 func Checks() []string {
 	return []string{
-		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", "format", "replicas", "rights", "pub/sub round trip", "functions", "clock",
+		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", Format, "replicas", "rights", "pub/sub round trip", "functions", "clock",
 		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "leases", "listeners", "pushes", "schedules", "archive", Contents,
 	}
 }

@@ -69,17 +69,14 @@ func (e *exam) format(ctx context.Context) {
 	newer := e.store.After(format)
 	switch {
 	case errors.Is(err, notify.ErrUnfit):
-		remedy := "export it with the version that wrote it, or leave it there and use another BELLHOP_PREFIX"
-		if errors.As(err, new(*reach.OtherShardsError)) {
-			remedy = "leave BELLHOP_SHARDS out, or set it to what the store has"
-		}
-		e.report("format", Fail, err.Error(), remedy)
+		found, remedy, _ := strings.Cut(err.Error(), "; ") // which it names behind the fault
+		e.report(Format, Fail, found, remedy)
 	case err == nil && len(newer) > 0:
 		last := newer[len(newer)-1]
-		e.report("format", Warn, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, last.Number, last.Adds),
+		e.report(Format, Warn, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, last.Number, last.Adds),
 			"run bellhop upgrade when all programs are "+last.Since+" or newer")
 	case err == nil:
-		e.report("format", OK, fmt.Sprintf("%d, or nothing yet", format), "")
+		e.report(Format, OK, fmt.Sprintf("%d, or nothing yet", format), "")
 	}
 }
 
