@@ -43,6 +43,9 @@ type findings struct {
 // A finding is one of the doctor.
 type finding struct{ doctor.Finding }
 
+// Upgrades reports whether an upgrade of the store is the remedy.
+func (f finding) Upgrades() bool { return f.Check == doctor.Format && f.Verdict == doctor.Warn }
+
 // Class returns the class of the style of a finding, and Sign its sign.
 func (f finding) Class() string {
 	if f.Verdict == doctor.Fail {
@@ -70,6 +73,13 @@ func (d *checkup) findings(ctx context.Context) findings {
 		return findings{}
 	}
 	return d.last
+}
+
+// forget has the doctor look again for the next page: what it found is no more.
+func (d *checkup) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.started, d.last = time.Time{}, findings{}
 }
 
 // examine has the doctor look.

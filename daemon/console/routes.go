@@ -59,6 +59,7 @@ var acts = []act{
 	broadcastAct, forgetAct,
 	scheduleAct, backfillAct,
 	pushAct,
+	upgradeAct,
 }
 
 // routes registers all pages and acts.

@@ -62,7 +62,7 @@ func Checks() []string {
 var stops = []string{"reachable", "replicas", "rights", "carrier", "memory", "nats", "archive"}
 
 // setUp are the checks of how Redis and the daemons are set up.
-var setUp = []string{"version", "cluster", Shards, "persistence", "eviction", "replicas", "rights", "functions", "standby", "settings"}
+var setUp = []string{"version", "cluster", Shards, "persistence", "eviction", Format, "replicas", "rights", "functions", "standby", "settings"}
 
 // IsOfSetUp reports whether a finding is about how things are set up, which lasts, and not about what happens now.
 func (f Finding) IsOfSetUp() bool { return slices.Contains(setUp, f.Check) }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -42,9 +43,9 @@ type Options struct {
 // errEnded is the error of Run when one of its servers ended.
 var errEnded = errors.New("a server ended by itself")
 
-// Run runs until ctx ends, then stops the daemon and the servers in order. It fails if
-// the folder cannot be used or is in use, if a server does not start or ends by
-// itself, or if the daemon fails.
+// Run runs until ctx ends, then stops the daemon and the servers in order. Data of an
+// earlier version is upgraded. Run fails if the folder cannot be used or is in use, if a
+// server does not start or ends by itself, or if the daemon fails.
 func Run(ctx context.Context, o Options) error {
 	c := o.Config
 	c.Shards = cmp.Or(o.Shards, c.Shards)
@@ -57,6 +58,9 @@ func Run(ctx context.Context, o Options) error {
 	c.RedisMaster, c.RedisUsername, c.RedisPasswordFile, c.RedisCAFile = "", "", "", ""
 	c.RedisSentinelUsername, c.RedisSentinelPasswordFile = "", ""
 	c.RedisCertFile, c.RedisKeyFile, c.WaitReplicas = "", "", 0
+	if err := upgrade(ctx, c, o.Out); err != nil {
+		return inFolder(store.Dir(), err)
+	}
 	servers := []server{store}
 	if c.NatsURL == "" {
 		bus, err := startNATS(ctx, store.Dir())
@@ -106,6 +110,21 @@ func Run(ctx context.Context, o Options) error {
 		return inFolder(store.Dir(), cause)
 	}
 	return inFolder(store.Dir(), stopped)
+}
+
+// upgrade gives the store, which is for this program alone, the newest format, and prints what that adds.
+func upgrade(ctx context.Context, c daemon.Config, out io.Writer) error {
+	store, err := notify.Open(c.Notify())
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	u, err := store.Upgrade(ctx, true)
+	if err != nil || u.From == u.To {
+		return err
+	}
+	fmt.Fprintf(out, "The data had format %d. It has %d now, which adds %s; older programs cannot use it.\n", u.From, u.To, strings.Join(u.Adds, ", "))
+	return nil
 }
 
 // inFolder says in the error of a store that does not fit, such as one of an earlier version, where that is.

@@ -48,8 +48,7 @@ func TestUpgradeShutsOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")
 	}
-	after := filepath.Join(t.TempDir(), "after")
-	storetest.Must(t, buildAfter(after))
+	after := programAfter(t)
 	server := storetest.Server(t)
 	port, err := child.HoldPort()
 	storetest.Must(t, err)
