@@ -76,8 +76,9 @@ func (a *app) devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process, with nothing to install",
 		Long: `Run everything in one process, with nothing to install: a Redis of its own on
-127.0.0.1:6379, HTTP on 127.0.0.1:8420, and a carrier. If a port is in use, it takes
-another, and prints what to write in its place.
+127.0.0.1:6379, HTTP on 127.0.0.1:8420, and a carrier, which makes messages ready
+when they are due. If a port is in use, it takes another, and prints what to write
+in its place. Data of an earlier version is upgraded.
 
 If redis-server is on PATH, its data is kept in a folder. Otherwise Redis is in
 memory, and messages vanish at the end. If nats-server is on PATH, or

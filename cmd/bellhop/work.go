@@ -35,7 +35,7 @@ run for each message, with the body on its standard input, and MESSAGE_TOPIC,
 MESSAGE_ID, MESSAGE_ATTEMPT, MESSAGE_DUE, MESSAGE_FIRST_DUE, MESSAGE_LATE_MS,
 MESSAGE_CONTENT_TYPE, MESSAGE_KEY and MESSAGE_FENCE if it has a key and, for each
 header, MESSAGE_HEADER_NAME in its environment; a message with two headers of one
-variable is buried. The exit code of CMD decides:
+variable is buried: a dead letter at once. The exit code of CMD decides:
 
   0   done: the message is acknowledged
   65  never to be done: the message is buried at once
