@@ -1,6 +1,10 @@
 package main
 
 import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,7 +151,6 @@ func TestPageOfReadmeOverHTTP(t *testing.T) {
 		{line: "id=mail-1", want: `"id":"mail-1"`},
 		{line: "/claim", want: `"body":"{\"total\":12}"`},
 		{line: "/ack"},
-		{line: "/v1/topics", want: `"topic":"mail"`},
 	})
 }
 
@@ -156,7 +159,6 @@ func TestPageOfReadmeOverNATS(t *testing.T) {
 		{line: "nats sub", ready: "Listening", want: "bellhop.broadcast.prices 42"},
 		{line: "publish-broadcast", want: `"topic":"prices"`},
 		{line: "Bellhop-Id:mail-2", want: `"id":"mail-2"`},
-		{line: "cancel.mail", want: `"cancelled":true`},
 	})
 }
 
@@ -259,29 +261,86 @@ func TestPageOfRepair(t *testing.T) {
 	aPage(t, "../../daemon/README.md", "Repair", []step{{line: "doctor --repair --yes", want: "ok"}})
 }
 
-// The README's program in Go works, with the commands that the README gives.
+// The README's program in Go works, with the commands that the README gives: with the module of a release, and in a clone without one.
 func TestPageOfReadmeInGo(t *testing.T) {
-	_, text, _ := strings.Cut(pagestest.Section(t, "../../README.md", "In Go"), "```go\n")
-	program, _, _ := strings.Cut(text, "```")
-	tree, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
+	const page, section = "../../README.md", "In Go"
+	text := pagestest.Section(t, page, section)
+	_, after, _ := strings.Cut(text, "```go\n")
+	program, _, _ := strings.Cut(after, "```")
+	commands := pagestest.Blocks(t, page, section)
+	released := commands[len(commands)-1]
+	const beside = "go work init . .. && go run ."
+	if !strings.Contains(text, "`"+beside+"`") {
+		t.Errorf("the page does not have %s", beside)
 	}
-	clone := t.TempDir()
-	if err := os.Mkdir(filepath.Join(clone, "hello"), 0o755); err != nil {
-		t.Fatal(err)
+	enter, _, _ := strings.Cut(released, "GOPROXY=")
+	for name, lines := range map[string]string{"a release": released, "a clone": enter + beside} {
+		t.Run(name, func(t *testing.T) {
+			clone := t.TempDir()
+			s := newShell(t)
+			env := append(s.env, "GOWORK=", "GOFLAGS=-trimpath -modcacherw", "GOSUMDB=off")
+			if name == "a release" {
+				cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+				storetest.Must(t, err)
+				serveModule(t, filepath.Join(clone, "dist/release/goproxy"))
+				env = append(env, "GOMODCACHE="+t.TempDir(), "GOPROXY=file://"+strings.TrimSpace(string(cache))+"/cache/download")
+			} else {
+				copyTracked(t, func(path string, content []byte) {
+					path = filepath.Join(clone, path)
+					storetest.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+					storetest.Must(t, os.WriteFile(path, content, 0o600))
+				})
+			}
+			storetest.Must(t, os.Mkdir(filepath.Join(clone, "hello"), 0o755))
+			storetest.Must(t, os.WriteFile(filepath.Join(clone, "hello", "main.go"), []byte(program), 0o600))
+			cmd := exec.Command("sh", "-ec", lines)
+			cmd.Dir, cmd.Env, cmd.WaitDelay = clone, env, time.Second
+			said, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			contains(t, string(said), "hello world, attempt 1")
+		})
 	}
-	if err := os.WriteFile(filepath.Join(clone, "hello", "main.go"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// serveModule makes a folder a module proxy that has this tree as v0.1.0, as a release does.
+func serveModule(t *testing.T, dir string) {
+	t.Helper()
+	const module, version = "github.com/bellhopd/bellhop", "v0.1.0"
+	dir = filepath.Join(dir, module, "@v")
+	storetest.Must(t, os.MkdirAll(dir, 0o755))
+	write := func(name string, content []byte) {
+		storetest.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	s := newShell(t)
-	commands := pagestest.Blocks(t, "../../README.md", "In Go")
-	cmd := exec.Command("sh", "-ec", strings.ReplaceAll(commands[len(commands)-1], "=..\n", "="+tree+"\n"))
-	cmd.Dir, cmd.Env = clone, append(s.env, "GOWORK=off")
-	cmd.WaitDelay = time.Second
-	said, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	var archive bytes.Buffer
+	pack := zip.NewWriter(&archive)
+	copyTracked(t, func(path string, content []byte) {
+		if path == "go.mod" {
+			write(version+".mod", content)
+		}
+		file, err := pack.Create(module + "@" + version + "/" + path)
+		storetest.Must(t, err)
+		_, err = file.Write(content)
+		storetest.Must(t, err)
+	})
+	storetest.Must(t, pack.Close())
+	write(version+".zip", archive.Bytes())
+	write(version+".info", []byte(`{"Version":"`+version+`"}`))
+	write("list", []byte(version+"\n"))
+}
+
+// copyTracked calls copied for each file of this tree that git has.
+func copyTracked(t *testing.T, copied func(path string, content []byte)) {
+	t.Helper()
+	const root = "../.."
+	list, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
+	storetest.Must(t, err)
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if !errors.Is(err, fs.ErrNotExist) { // removed, and not yet committed
+			storetest.Must(t, err)
+			copied(path, content)
+		}
 	}
-	contains(t, string(said), "hello world, attempt 1")
 }
