@@ -64,6 +64,10 @@ var wrongAsks = map[history.Rule]map[string]string{
 			0-2 p publish m ok due=0
 			5-6 w takes n at=5 topic=u topics=u now=true due=0 receipt=5
 			0-2 p publish n ok topic=u due=0`,
+		"acknowledged at a claim whose cut was healed long before": `
+			0-2000 fault cut
+			5-1505 w claim unknown now=true
+			9000-9002 p publish m ok due=9000`,
 	},
 	history.Unpublished: {
 		"what was not kept": `
@@ -457,6 +461,10 @@ var rightAsks = map[string]string{
 	"acknowledged by a claim that nobody heard of": `
 		0-2 p publish m ok due=0
 		5-? w claim now=true`,
+	"acknowledged by a claim that a cut held for longer than its caller waited": `
+		0-2000 fault cut
+		5-1505 w claim unknown now=true
+		1600-1602 p publish m ok due=1700`,
 	"one of several topics": `
 		0-2 p publish m ok due=0
 		5-6 w takes m topics=a,t due=0

@@ -57,7 +57,7 @@ func (m *message) mayDie() bool {
 func (c *checker) takenNow(m *message) bool {
 	first, _ := m.published()
 	return slices.ContainsFunc(m.handouts, func(h *handout) bool { return h.call.Now }) ||
-		slices.ContainsFunc(c.taking[m.topic], func(claim *op) bool { return claim.ended() >= first })
+		slices.ContainsFunc(c.taking[m.topic], func(claim *op) bool { return c.arrives(claim) >= first })
 }
 
 // mayDrop reports whether a message may have been dropped.

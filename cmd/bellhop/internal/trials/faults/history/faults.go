@@ -59,6 +59,18 @@ func (c *checker) felt(w window) int64 {
 	return w.to + recovery + c.stood(w.to, w.to+recovery)
 }
 
+// arrives returns the latest time at which a call may have happened, though its caller gave it up: what a cut link holds arrives when
+// that is healed.
+func (c *checker) arrives(o *op) int64 {
+	latest := o.ended()
+	for _, w := range c.windows {
+		if w.touches(o.from()-doubt, latest+doubt) {
+			latest = max(latest, c.felt(w))
+		}
+	}
+	return latest
+}
+
 // recovery returns how long after its heal a fault may have effects.
 func (c *checker) recovery(kind string) time.Duration {
 	if d, known := c.bounds.After[kind]; known {
