@@ -116,6 +116,12 @@ var wrongAsks = map[history.Rule]map[string]string{
 			3-4 p publish m ok version=2 mode=replace due=9100 outcome=replaced previous=9000
 			20-21 p publish m ok version=3 mode=replace due=9200 outcome=replaced previous=9000
 			final scheduled m 9200 3`,
+		"before it was due, where others claim": `
+			0-2 p publish n ok due=0
+			5-6 s handle n ok due=0 attempt=1 receipt=1005 lease=1000
+			10-12 p publish m ok version=1 due=9000 outcome=created
+			13-14 p publish m ok version=2 mode=replace due=9100 outcome=replaced previous=8999
+			final scheduled m 9100 2`,
 	},
 	history.Debounced: {
 		"put off for too long": `
@@ -315,6 +321,18 @@ var rightAsks = map[string]string{
 		5-6 w nack m ok version=1 receipt=1003 due=20 state=scheduled
 		7-8 p publish m ok version=2 mode=replace due=9100 outcome=replaced previous=20
 		final scheduled m 9100 2`,
+	"was due when the lease of a claim ended that its handler never began": `
+		0-2 p publish n ok due=0
+		5-6 s handle n ok due=0 attempt=1 receipt=1005 lease=1000
+		10-12 p publish m ok version=1 due=12 outcome=created
+		1100-1102 p publish m ok version=2 mode=debounce max_wait=100 due=1020 outcome=moved previous=1020
+		1110-1115 s handle m ok version=2 due=1020 attempt=1 receipt=2110 lease=1000`,
+	"was due when the lease of a claim ended that nobody heard of": `
+		0-2 p publish m ok version=1 due=2 outcome=created
+		5-? w claim
+		1100-1102 p publish m ok version=2 mode=debounce due=1010 outcome=moved previous=1010
+		1110-1111 v takes m version=2 due=1010
+		1112-1113 v ack m ok version=2 receipt=2110`,
 	"replaced while it is claimed": `
 		0-2 p publish m ok version=1 due=0 outcome=created
 		3-30 p publish m ok version=2 mode=replace due=0 outcome=created

@@ -137,7 +137,7 @@ func (c *checker) refused(id *identity, p *op) {
 }
 
 // previous finds a publish that says of what it replaced another due time than that had. A
-// message that was in hand may have had others.
+// message that was in hand may have had others; if nobody saw that, later ones: it is due again when its lease ends.
 func (c *checker) previous(id *identity, p *op) {
 	if !p.ok() || p.outcome() == "created" || p.isNext() || p.end.Previous == 0 || c.undone(p.call.Topic, -never, p.to()) || c.struck(p.from()-1_000_000, p.to()) {
 		return
@@ -148,7 +148,8 @@ func (c *checker) previous(id *identity, p *op) {
 				continue
 			}
 			inHand := slices.ContainsFunc(v.handouts, func(h *handout) bool { return h.at <= p.to()+doubt })
-			if !q.ok() || inHand || q.due() == p.end.Previous {
+			lapsed := p.end.Previous > q.due() && c.unseenUntil(v, p.to()) > 0
+			if !q.ok() || inHand || lapsed || q.due() == p.end.Previous {
 				return
 			}
 		}

@@ -60,23 +60,28 @@ func (c *checker) leaseEnded(before, h *handout) bool {
 	return c.clock.highest(before.at, h.at)/1000 >= end
 }
 
-// unseen returns how many unrecorded claims of a message may precede a handout: claims of
+// unseen returns how many unrecorded claims of a message may precede a handout.
+func (c *checker) unseen(m *message, h *handout) int {
+	n := c.unseenUntil(m, h.latest())
+	if !c.kept[m.topic] && c.mayHide(h.claim) {
+		n-- // itself
+	}
+	return n
+}
+
+// unseenUntil returns how many unrecorded claims of a message there may be up to a time: claims of
 // unknown outcome, and claims during a fault that the claimer may have retried. If others
 // claim, untold, it returns a large number.
-func (c *checker) unseen(m *message, h *handout) int {
+func (c *checker) unseenUntil(m *message, to int64) int {
 	const many = 1 << 30
 	switch {
-	case c.kept[m.topic] && c.untold(m, h.latest()):
+	case c.kept[m.topic] && c.untold(m, to):
 		return many
 	case c.kept[m.topic]:
 		return 0
 	}
 	open := c.open[m.topic] // in the order of their calls
-	n := sort.Search(len(open), func(i int) bool { return open[i].from() > h.latest() })
-	if c.mayHide(h.claim) {
-		n-- // itself
-	}
-	return n
+	return sort.Search(len(open), func(i int) bool { return open[i].from() > to })
 }
 
 // rolledBack reports whether Redis may have forgotten an operation on which the next handout
