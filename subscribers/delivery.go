@@ -27,8 +27,8 @@ func (r Receipt) until() time.Time { return time.UnixMicro(int64(r)) }
 //
 // The delivery of a [Handler] is settled when the handler returns, unless the
 // handler settled it before. Its methods know the receipt of the lease as it was
-// extended meanwhile; Receipt is that of the claim. When the handler has returned
-// they fail with notify.ErrLeaseLost.
+// extended meanwhile; Receipt is that with which the handler began. When the handler has
+// returned they fail with notify.ErrLeaseLost.
 type Delivery struct {
 	Topic   string
 	ID      string

@@ -110,13 +110,13 @@ func (a *actor) handleSlowly(d *subscribers.Delivery, dice *dice) (err error) {
 	return err
 }
 
-// handling returns the record of a message for a handler.
+// handling returns the record of a message for a handler. A hand-over may be confirmed, by a new receipt, before its handler begins.
 func handling(d *subscribers.Delivery) history.Record {
 	r := history.Record{
 		Op: history.Handle, Topic: d.Topic, ID: d.ID, Due: d.Due.UnixMilli(), Attempt: d.Attempt,
 		Receipt: int64(d.Receipt), Lease: d.Lease.Milliseconds(), Handed: d.HandedOver, Version: versionOf(d.Topic, d.Body),
 	}
-	if r.Handed {
+	if confirmed := d.Until().UnixMicro() == r.Receipt; !confirmed {
 		r.Lease = record.HandoverLease.Milliseconds()
 	}
 	return r
