@@ -417,6 +417,15 @@ var mutants = []mutant{
 		ofSubscribers, "TestClaimDoesNotHandOutWhatExpired",
 	},
 	{
+		"a claim whose wait has ended waits for a lost hand-over",
+		change{
+			"subscribers/queue.go",
+			"\t\tw.start(q)\n\t\tw.vacated.Broadcast()\n\t\treturn nil",
+			"\t\tw.start(q)\n\t\treturn nil",
+		},
+		ofSubscribers, "TestCallerLeavesOnceItsQueueIsServed",
+	},
+	{
 		"an ack forgets the receipt",
 		change{
 			lua + "shared/leases.lua",
