@@ -13,6 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -57,6 +58,18 @@ func TestShardsInTheTrialServer(t *testing.T) {
 	}
 	if keys := server.Keys(); len(keys) > 0 {
 		t.Errorf("there are %q", keys)
+	}
+}
+
+// The embedded server reports no memory, and has no functions: neither is an error, as the housekeeping and the metrics ask for both.
+func TestMemoryOfTheTrialServer(t *testing.T) {
+	t.Parallel()
+	shard := trial(t).Home()
+	if m, err := shard.Memory(t.Context()); err != nil || m != (reach.Memory{}) {
+		t.Errorf("memory: %+v, %v", m, err)
+	}
+	if dropped, err := shard.DropLibraries(t.Context()); err != nil || dropped != nil {
+		t.Errorf("dropped %v, %v", dropped, err)
 	}
 }
 

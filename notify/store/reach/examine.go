@@ -141,8 +141,7 @@ func (s *Redis) Servers(ctx context.Context) (all []Server, err error) {
 
 // Info returns the fields of INFO: of the named sections, or of the default ones.
 func (s Server) Info(ctx context.Context, sections ...string) (map[string]string, error) {
-	text, err := s.node.Info(ctx, sections...).Result()
-	return fieldsOf(text), err
+	return infoOf(ctx, s.node, sections...)
 }
 
 // BusInfo returns the fields of CLUSTER INFO, for a server of a Cluster. Not every user has

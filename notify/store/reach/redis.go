@@ -115,11 +115,21 @@ func (s Shard) Info(ctx context.Context, sections ...string) (map[string]string,
 
 func (d *shard) info(ctx context.Context, sections ...string) (map[string]string, error) {
 	ctx = context.WithValue(ctx, unrehearsed{}, true)
-	info, err := onNode(ctx, d, func(node redis.UniversalClient) (string, error) { return node.Info(ctx, sections...).Result() })
+	fields, err := onNode(ctx, d, func(node redis.UniversalClient) (map[string]string, error) { return infoOf(ctx, node, sections...) })
 	if err != nil {
 		return nil, d.explain(ctx, err)
 	}
-	return fieldsOf(info), nil
+	return fields, nil
+}
+
+// infoOf returns the fields of INFO of a server. A section that the server does not have has none: the
+// trial server, which has few, refuses the others.
+func infoOf(ctx context.Context, node redis.UniversalClient, sections ...string) (map[string]string, error) {
+	info, err := node.Info(ctx, sections...).Result()
+	if refusal(err, []string{"section ("}) {
+		return nil, nil
+	}
+	return fieldsOf(info), err
 }
 
 // fieldsOf returns the fields of an INFO.
