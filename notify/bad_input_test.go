@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -264,6 +265,8 @@ func TestBadConfig(t *testing.T) {
 		{"unknown option", notify.Config{URL: "redis://127.0.0.1?tiemout=3s"}, "redis URL"},
 		{"no database", notify.Config{URL: "redis://127.0.0.1/first"}, "redis URL"},
 		{"one of several", notify.Config{URL: "redis://127.0.0.1,http://127.0.0.1"}, "redis URL"},
+		{"own dialer beside sentinels", notify.Config{Master: "m", Dial: new(net.Dialer).DialContext}, "dial: it leads to one Redis, and the sentinels of a master name others; leave one of the two out"},
+		{"own dialer beside a Cluster", notify.Config{URL: "redis://a,redis://b", Dial: new(net.Dialer).DialContext}, "dial: it leads to one Redis, and the servers of a Cluster name others; leave it out, or give one URL"},
 		{"CA file without TLS", notify.Config{CAFile: noCertificate}, "redis CA file"},
 		{"CA file without a certificate", notify.Config{URL: "rediss://127.0.0.1", CAFile: noCertificate}, "redis CA file"},
 	}

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -42,6 +43,10 @@ type Config struct {
 	CertFile     string // path of the client's PEM certificate, with rediss:// and KeyFile; both files are read again for each connection
 	KeyFile      string // path of its PEM private key
 	Prefix       string // of all keys and channels
+
+	// Dial opens the connections to a URL, such as through a tunnel or a proxy; with rediss:// TLS follows over each. It gets tcp and
+	// HOST:PORT, or unix and the path, and a context with the deadline of the attempt. Nil: as the URL says.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Shards is how many shards the store has: a power of two up to MaxShards. It is set
 	// by the first process that uses the store, and cannot be changed. Zero: as many as the
@@ -101,7 +106,7 @@ func (c Config) Check() error {
 func (c Config) read() (*redis.UniversalOptions, error) {
 	o, err := c.options()
 	faults := []error{
-		err, fault.Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas),
+		err, c.checkDial(), fault.Within("wait_replicas", "number of replicas to wait for", c.WaitReplicas, 0, MaxWaitReplicas),
 		script.CheckPrefix(cmp.Or(c.Prefix, script.DefaultPrefix)),
 	}
 	if c.Shards != 0 {
@@ -109,6 +114,19 @@ func (c Config) read() (*redis.UniversalOptions, error) {
 	}
 	_, err = memoryShare(c.MemoryShare)
 	return o, errors.Join(append(faults, err)...)
+}
+
+// checkDial returns a Fault of a Dial beside what names several servers.
+func (c Config) checkDial() error {
+	switch {
+	case c.Dial == nil:
+		return nil
+	case c.Master != "":
+		return fault.New("dial", "dial: it leads to one Redis, and the sentinels of a master name others; leave one of the two out")
+	case strings.Contains(c.URL, ","):
+		return fault.New("dial", "dial: it leads to one Redis, and the servers of a Cluster name others; leave it out, or give one URL")
+	}
+	return nil
 }
 
 func (c Config) options() (*redis.UniversalOptions, error) {

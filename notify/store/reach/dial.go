@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -36,9 +37,35 @@ type connection struct {
 // errAbandoned is the error of a connection that was abandoned.
 var errAbandoned = errors.New("the server is no longer the master")
 
-// dialer returns a dialer for go-redis that records each connection in cs.
-func (cs *connections) dialer(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
-	dial := redis.NewDialer(o)
+// A dialer opens a connection.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialer returns what opens connections with options: go-redis itself, or Dial.
+func (c Config) dialer(o *redis.UniversalOptions) dialer {
+	switch {
+	case c.Dial == nil:
+		return redis.NewDialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+	case o.TLSConfig == nil:
+		return c.Dial
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := c.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secure := o.TLSConfig.Clone()
+		secure.ServerName, _, _ = net.SplitHostPort(address)
+		over := tls.Client(conn, secure)
+		if err := over.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return over, nil
+	}
+}
+
+// note returns a dialer that records each connection in cs.
+func (cs *connections) note(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {

@@ -2,9 +2,13 @@ package reach
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +41,7 @@ func echo(t *testing.T) string {
 // A connection that is given up while a call takes it still serves that call, and no other.
 func TestHangUpSparesCalls(t *testing.T) {
 	var all connections
-	dialed, err := all.dialer(&redis.Options{})(context.Background(), "tcp", echo(t))
+	dialed, err := all.note(redis.NewDialer(&redis.Options{}))(context.Background(), "tcp", echo(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +77,7 @@ func (b begins) Read(p []byte) (int, error) {
 // A call that waits on a silent connection ends when it is given up.
 func TestHangUpEndsWaiting(t *testing.T) {
 	var all connections
-	c, err := all.dialer(&redis.Options{})(context.Background(), "tcp", echo(t))
+	c, err := all.note(redis.NewDialer(&redis.Options{}))(context.Background(), "tcp", echo(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,7 @@ func TestHangUpEndsWaiting(t *testing.T) {
 func TestAbandonSparesLaterConnections(t *testing.T) {
 	var all connections
 	dial := func() *connection {
-		c, err := all.dialer(&redis.Options{})(context.Background(), "tcp", echo(t))
+		c, err := all.note(redis.NewDialer(&redis.Options{}))(context.Background(), "tcp", echo(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,5 +122,31 @@ func TestAbandonSparesLaterConnections(t *testing.T) {
 	}
 	if _, err := io.ReadFull(after, make([]byte, 1)); err != nil {
 		t.Errorf("a later connection is cut off: %v", err)
+	}
+}
+
+// Over connections of one's own dialer TLS checks the name in the URL, wherever they lead.
+func TestDialWithTLS(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate()) // of example.com
+	var asked []string
+	c := Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		asked = append(asked, network+" "+address)
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}}
+	dial := c.dialer(&redis.UniversalOptions{TLSConfig: &tls.Config{RootCAs: trusted}})
+	conn, err := dial(t.Context(), "tcp", "example.com:6379")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	var name x509.HostnameError
+	if _, err := dial(t.Context(), "tcp", "redis.test:6379"); !errors.As(err, &name) {
+		t.Errorf("under another name: %v", err)
+	}
+	if want := []string{"tcp example.com:6379", "tcp redis.test:6379"}; !slices.Equal(asked, want) {
+		t.Errorf("dialed %q, want %q", asked, want)
 	}
 }

@@ -57,7 +57,7 @@ func Open(c Config) (*Redis, error) {
 	share, _ := memoryShare(c.MemoryShare)
 	s := &Redis{prefix: prefix, wanted: c.Shards, formats: formats, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, silence: Silence}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
-	s.connect(o)
+	s.connect(o, c.dialer(o))
 	if !s.inCluster() {
 		s.database, s.at = o.DB, sharedBy(o.DB)
 	}
@@ -218,8 +218,8 @@ func (d *shard) place() string {
 // connect makes the client, which never repeats a call by itself: a script whose
 // answer was lost would be applied twice. With Master it also sets up the sentinels
 // that are watched for a new master.
-func (s *Redis) connect(o *redis.UniversalOptions) {
-	o.Dialer = s.connections.dialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+func (s *Redis) connect(o *redis.UniversalOptions, dial dialer) {
+	o.Dialer = s.connections.note(dial)
 	o.OnConnect = s.onConnect
 	switch {
 	case o.MasterName != "":

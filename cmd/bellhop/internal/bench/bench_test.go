@@ -21,7 +21,7 @@ func TestEnvironment(t *testing.T) {
 		if f := v.Field(i); f.Kind() == reflect.String && f.IsZero() {
 			f.SetString("/" + v.Type().Field(i).Name)
 		}
-		if v.Field(i).IsZero() {
+		if v.Field(i).IsZero() && v.Type().Field(i).Name != "Dial" { // which no variable can give
 			t.Errorf("this test does not know the field %s", v.Type().Field(i).Name)
 		}
 	}
