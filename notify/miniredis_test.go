@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
@@ -25,39 +22,24 @@ import (
 func trial(t testing.TB) *notify.Store {
 	t.Helper()
 	storetest.OneShard(t, "the trial server has no other")
-	server, store := storetest.Trial(t, "")
-	ctx, cancel := context.WithCancel(context.Background())
-	var pump sync.WaitGroup
-	pump.Go(func() { // by itself it lets nothing expire
-		const step = 50 * time.Millisecond
-		for every := time.NewTicker(step); ; {
-			select {
-			case <-ctx.Done():
-				every.Stop()
-				return
-			case <-every.C:
-				server.FastForward(step)
-			}
-		}
-	})
-	t.Cleanup(pump.Wait)
-	t.Cleanup(cancel)
+	_, store := storetest.Trial(t, "")
 	return store
 }
 
 // The embedded server holds one shard: a store that asks for more is refused, and nothing is changed.
 func TestShardsInTheTrialServer(t *testing.T) {
 	t.Parallel()
-	server := miniredis.RunT(t)
-	pub, db := openAt(t, "redis://"+server.Addr(), "", shards)
+	server, _ := storetest.Trial(t, "")
+	db := storetest.With(t, notify.Config{URL: server.URL(), Dial: server.Dial, Shards: shards})
+	pub := clientOf(t, db)
 	_, err := pub.Publish(t.Context(), message("a", time.Time{}))
 	for what, err := range map[string]error{"publish": err, "check": db.Check(t.Context())} {
 		if !errors.Is(err, notify.ErrUnfit) || !strings.Contains(err.Error(), "the trial server holds one shard, and shards is 8; leave that out") {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if keys := server.Keys(); len(keys) > 0 {
-		t.Errorf("there are %q", keys)
+	if keys, err := db.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("there are %q, %v", keys, err)
 	}
 }
 

@@ -20,8 +20,8 @@ func atRoundTime(t *testing.T) *notify.Store {
 	t.Helper()
 	storetest.OneShard(t, "the trial server has no other")
 	server, db := storetest.Trial(t, "round")
-	server.SetTime(roundTime)
-	storetest.Must(t, storetest.ErrOf(server.ZAdd("score", float64(roundTime.UnixMicro()), "now")))
+	server.Set(roundTime)
+	storetest.Must(t, db.Client().Do(t.Context(), "ZADD", "score", roundTime.UnixMicro(), "now").Err())
 	text, err := db.Client().Do(t.Context(), "ZSCORE", "score", "now").Text()
 	if err != nil || text == strconv.FormatInt(roundTime.UnixMicro(), 10) {
 		t.Fatalf("the server writes the score as %q, %v", text, err)

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -194,12 +194,11 @@ func At(t testing.TB, url, prefix string) *notify.Store {
 
 // Trial returns the trial server, and a store at it, closed when the test ends. It is interpreted in this process, so a busy machine may
 // keep calls waiting until a Deadline.
-func Trial(t testing.TB, prefix string) (*miniredis.Miniredis, *notify.Store) {
+func Trial(t testing.TB, prefix string) (*memory.Server, *notify.Store) {
 	t.Helper()
-	server := miniredis.RunT(t)
-	store := At(t, "redis://"+server.Addr(), prefix)
-	awaitCalls(store)
-	return server, store
+	server := memory.New()
+	t.Cleanup(server.Stop)
+	return server, Following(With(t, notify.Config{URL: server.URL(), Dial: server.Dial, Prefix: prefix, Shards: Shards()}))
 }
 
 // With returns a store of a configuration, closed when the test ends. A busy machine may keep calls to the package's server, or to one

@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/bellhopd/bellhop/notify/servers/child"
+	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
@@ -152,52 +150,22 @@ func (c *keeper) release() {
 }
 
 // trial is a Redis in memory, inside this process.
-type trial struct {
-	*miniredis.Miniredis
-	stop, pumped chan struct{}
-}
-
-// pumpEvery is how often pump expires keys, which the Redis in memory does not do by
-// itself.
-const pumpEvery = 50 * time.Millisecond
+type trial struct{ *memory.Server }
 
 func startTrial() (redis, error) {
-	t := &trial{Miniredis: miniredis.NewMiniRedis(), stop: make(chan struct{}), pumped: make(chan struct{})}
-	if err := t.StartAddr(fmt.Sprintf("127.0.0.1:%d", free(usualPort))); err != nil {
-		return nil, fmt.Errorf("start redis in memory: %w", err)
+	t := trial{memory.New()}
+	if err := t.Listen(free(usualPort)); err != nil {
+		return nil, err
 	}
-	go t.pump()
 	return t, nil
 }
 
-func (t *trial) pump() {
-	defer close(t.pumped)
-	tick := time.NewTicker(pumpEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			t.FastForward(pumpEvery)
-		case <-t.stop:
-			return
-		}
-	}
-}
-
-func (t *trial) URL() string { return "redis://" + t.Addr() }
-
-func (t *trial) About() string {
+func (t trial) About() string {
 	return fmt.Sprintf("in memory on %s, since redis-server is not on PATH: MESSAGES VANISH when this ends", t.Addr())
 }
 
 // Dir is empty: the data is in memory.
-func (t *trial) Dir() string { return "" }
+func (t trial) Dir() string { return "" }
 
 // Done is never closed, since the server is part of this process.
-func (t *trial) Done() <-chan struct{} { return nil }
-
-func (t *trial) Stop() {
-	close(t.stop)
-	<-t.pumped
-	t.Close()
-}
+func (t trial) Done() <-chan struct{} { return nil }
