@@ -117,7 +117,7 @@ func (s *Redis) onConnect(ctx context.Context, conn *redis.Conn) error {
 		return nil
 	}
 	for _, d := range all {
-		d.fit.Store(fitUnknown)
+		d.fit.CompareAndSwap(fitRedis, fitUnknown) // a Redis in memory, which knows no rehearsal, may have been recognized meanwhile
 	}
 	var reply redis.Error
 	if !Refused(err) && errors.As(err, &reply) || ctx.Value(unrehearsed{}) != nil {
