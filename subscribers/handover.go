@@ -44,7 +44,7 @@ func (s *sample) since(us int64) time.Duration {
 	return time.Since(s.read) - time.Duration(us-s.us)*time.Microsecond
 }
 
-// A mailbox knows which hand-overs of a topic to an inbox are good: those made after a call
+// A mailbox knows which hand-overs of a topic to an inbox are good: those made since a call
 // found none on its way. When the inbox leaves the waiting list what is on its way is taken
 // back, and none is good until the next such call. Times are in us by Redis's clock.
 type mailbox struct {
@@ -66,7 +66,7 @@ func (m *mailbox) found(now int64, before mailbox) {
 
 // isOpen reports whether any hand-over may be good, and isGood whether one made at a time is.
 func (m *mailbox) isOpen() bool         { return m.from > 0 }
-func (m *mailbox) isGood(at int64) bool { return m.isOpen() && at > m.from }
+func (m *mailbox) isGood(at int64) bool { return m.isOpen() && at >= m.from }
 
 // takeOver begins to handle a message that was handed over. It does not block. It drops
 // one that it cannot read, that came before, or too late: its lease ends.
