@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +87,10 @@ func TestLeaseOfABroadcastEndsAtRoundTime(t *testing.T) {
 	won, err := shard.Elect(t.Context(), "me", time.Minute, 0)
 	storetest.Must(t, err)
 	storetest.Must(t, storetest.ErrOf(shard.Carry(t.Context(), store.Carry{Token: won.Token, Lease: time.Minute, Batch: 10, KeepCount: 10, KeepAge: time.Hour, Ready: "0"})))
+	log, err := shard.Store().Client().XRange(t.Context(), shard.Keys().Log("t"), "-", "+").Result()
+	if err != nil || len(log) != 1 || log[0].Values["due"] != strconv.FormatInt(roundTime.UnixMilli(), 10) {
+		t.Errorf("the log has %v, %v", log, err)
+	}
 	const lease = 100_000 * time.Second
 	take := store.Take{Name: "n", Registration: registered.Text, Lease: lease, Max: 1, Topics: []string{"t"}}
 	got, err := shard.Take(t.Context(), take)
@@ -98,6 +104,29 @@ func TestLeaseOfABroadcastEndsAtRoundTime(t *testing.T) {
 	take.Back = []store.Unhandled{{Lease: held}}
 	if again, err := shard.Take(t.Context(), take); err != nil || len(again.Broadcasts) != 1 {
 		t.Errorf("released, and taken again: %+v, %v", again, err)
+	}
+}
+
+// A message that is due at one is handed over with that time as digits, as in the log: programs of any language read both.
+func TestHandoverAtRoundTime(t *testing.T) {
+	t.Parallel()
+	db := atRoundTime(t)
+	shard, inbox, came := db.Of("t"), reach.NewInbox("me", true), make(chan store.Event, 10)
+	storetest.Run(t, func(ctx context.Context) error {
+		db.Subscribe(ctx, func(e store.Event) { came <- e }, shard.InboxChannel(inbox))
+		return nil
+	})
+	for storetest.Receive(t, "the inbox is subscribed", came).Kind != reach.Subscribed {
+	}
+	storetest.Must(t, storetest.ErrOf(shard.Claim(t.Context(), store.Claim{Topic: "t", Max: 1, Inbox: inbox})))
+	storetest.Publish(t, db, notify.Message{Topic: "t", Body: []byte("x"), Delay: time.Hour})
+	storetest.Hasten(t, db, time.Hour, "t")
+	won, err := shard.Elect(t.Context(), "me", time.Minute, 0)
+	storetest.Must(t, err)
+	storetest.Must(t, storetest.ErrOf(shard.Carry(t.Context(), store.Carry{Token: won.Token, Lease: time.Minute, Batch: 10, Ready: "0"})))
+	e := storetest.Receive(t, "the message is handed over", came)
+	if fields := strings.Fields(e.Payload); len(fields) < 4 || fields[3] != strconv.FormatInt(roundTime.UnixMilli(), 10) {
+		t.Errorf("got %q", e.Payload)
 	}
 }
 

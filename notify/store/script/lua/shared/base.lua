@@ -19,6 +19,11 @@ local function text(number)
   return string.format('%.0f', number + 0)
 end
 
+-- A score as text without an exponent, which nearly all have: that takes a tenth of what text does.
+local function unscaled(score)
+  return string.find(score, 'e', 1, true) and text(score) or score
+end
+
 -- Whether a score, false if there is none, is a number that is given as text. A server may write a large round score with an exponent.
 local function is_same(score, number)
   return score == number or score and tonumber(score) == tonumber(number) or false

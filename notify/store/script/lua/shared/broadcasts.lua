@@ -45,7 +45,7 @@ local function send(c, b, topic, member, due, record)
     try('XTRIM', log, 'MINID', '~', text(c.now - c.keep_age)) -- first, so that nothing is sent if this is refused
     b.last[topic] = Logs.last_sent_to(topic) or Logs.last_in(log)
   end
-  local at, fault = append(c, log, b.position, 'id', string.sub(member, #topic + 2), 'due', due, 'prev', Logs.id_of(b.last[topic]),
+  local at, fault = append(c, log, b.position, 'id', string.sub(member, #topic + 2), 'due', unscaled(due), 'prev', Logs.id_of(b.last[topic]),
     'record', record)
   if not at then return fault end
   local announce = SHARDED and tell_heard or tell

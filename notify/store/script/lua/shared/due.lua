@@ -34,7 +34,7 @@ local function hand_over(c, topic)
   Places.take_scheduled(topic, member)
   c.moved = c.moved + 1
   add_run(c, at, 1)
-  if Handover.send_handed(taker, topic, at, member, used, record, c.us, lines) then c.handed = c.handed + 1 end
+  if Handover.send_handed(taker, topic, unscaled(at), member, used, record, c.us, lines) then c.handed = c.handed + 1 end
   return true
 end
 
