@@ -198,7 +198,7 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	began, end := make(chan string, 100), make(chan struct{})
-	sub := subscriberstest.Subscriber(t, db, subscribers.SubscriberOptions{})
+	sub := subscriberstest.Subscriber(t, db)
 	storetest.Must(t, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		if d.ID == "last" {
 			began <- d.ID
@@ -206,15 +206,8 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 		}
 		return nil
 	}))
-	storetest.Must(t, sub.Handle("other", func(context.Context, *subscribers.Delivery) error { return nil }))
-	stop := storetest.Run(t, sub.Run)
-	waits := func(want int64) {
-		t.Helper()
-		storetest.Eventually(t, fmt.Sprintf("%d wait at the other topic", want), func() bool {
-			c, err := storetest.Count(db, "other")
-			return err == nil && c.Waiting == want
-		})
-	}
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := storetest.Run(t, func(context.Context) error { return sub.Run(ctx) })
 	// Fast ones first, so that it claims ahead of its hand.
 	var messages []notify.Message
 	for i := range 400 {
@@ -230,20 +223,13 @@ func TestStopReleasesWhatWasNotBegun(t *testing.T) {
 	}
 	storetest.Publish(t, db, messages...)
 	storetest.Receive(t, "the last one begins", began)
-
-	waits(1)
-	stopped := make(chan struct{})
-	go func() {
-		stop()
-		close(stopped)
-	}()
-	waits(0) // no more is claimed
+	cancel()
 	storetest.Eventually(t, "all but the one in hand are ready again", func() bool {
 		c := counts(t, db)
 		return c.Ready == 30 && c.Leased == 1 && c.Waiting == 0
 	})
 	close(end)
-	storetest.Receive(t, "the subscriber stops", stopped)
+	wait()
 	if c := counts(t, db); c.Leased != 0 || c.Ready != 30 {
 		t.Errorf("got %+v", c)
 	}
