@@ -121,9 +121,12 @@ func fromRPM(t *testing.T, h *host) {
 	contains(t, h.Run("rpm", "-q", "--requires", "bellhop"), "systemd", "shadow-utils")
 	h.Run("systemctl", "start", service)
 	h.becomes(service, "StatusText", "carrier")
+	before := h.show(service, "MainPID")
 	h.Run("rpm", "-U", "--nodeps", "--replacepkgs", rpm) // as an upgrade
 	h.becomes(service, "StatusText", "carrier")
-	contains(t, h.journal("-u", service), "Stopped "+service)
+	if h.show(service, "MainPID") == before {
+		t.Error("an upgrade leaves the daemon before running")
+	}
 	h.Run("rpm", "-e", "bellhop")
 	h.shows(service, "ActiveState", "inactive")
 }
