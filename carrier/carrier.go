@@ -34,6 +34,9 @@ func New(s *notify.Store, options ...Options) (*Carrier, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
+	if s.IsCalm() {
+		o.Lease, o.Sweep = 3*s.Beat(), s.Beat()
+	}
 	return &Carrier{store: s, o: o, movers: []*mover{newMover(s.Home(), o, o.Logger, newShares(1))}, sums: outage.NewSummary(o.Logger, fewLogged)}, nil
 }
 

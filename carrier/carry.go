@@ -65,9 +65,17 @@ type term struct {
 func newTerm(m *mover, e store.Election) *term {
 	return &term{
 		mover: m, token: e.Token, epoch: e.Epoch, since: e.Since, sent: e.Sent, batch: m.o.Batch, ready: "0",
-		beat: min(reach.Heartbeat, m.o.Lease/3), fills: make(chan struct{}, 1), back: make(chan struct{}, 1), settled: &lateNow,
+		beat: m.pace(), fills: make(chan struct{}, 1), back: make(chan struct{}, 1), settled: &lateNow,
 		unsettled: outage.New(m.log, slog.LevelWarn, "cannot settle schedules; what they made is carried as it is", "settling schedules again"),
 	}
+}
+
+// pace returns the time between two beats. In a calm store the lease says how rare they are.
+func (m *mover) pace() time.Duration {
+	if m.redis.stirred != nil {
+		return m.o.Lease / 3
+	}
+	return min(reach.Heartbeat, m.o.Lease/3)
 }
 
 // carry moves messages until ctx ends or there is an heir, and returns nil, or until the
@@ -155,6 +163,9 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 		case due := <-nudges:
 			nudged(due)
 			timer.Reset(time.Until(until) - fine)
+		case <-t.redis.stirred: // beside it more may be done now
+			until = earlier(until, time.Now().Add(time.Microsecond))
+			timer.Reset(time.Until(until) - fine)
 		case <-timer.C:
 			t.redis.rest(until)
 			t.lookout.byBeat = until.Equal(beat)
@@ -166,7 +177,7 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 // wake returns when to call next for what is due at a time, in us by Redis's clock.
 func (t *term) wake(due int64) time.Time {
 	until := t.clock.when(due)
-	if time.Until(until) > cold {
+	if t.redis.stirred == nil && time.Until(until) > cold {
 		return until.Add(-ahead - t.clock.trip)
 	}
 	return until

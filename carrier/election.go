@@ -59,6 +59,7 @@ func (m *mover) standBy(ctx context.Context, pause time.Duration) (*term, error)
 // await waits until it is time to stand for election again: another carrier's lease may
 // have ended, or that gave it up, or others are to know how many shards this Carrier carries.
 func (m *mover) await(ctx context.Context, left time.Duration, vacant <-chan string, changed <-chan struct{}) {
+	left = min(left, max(pollPause, m.shard.Store().Beat()))
 	until := time.Now().Add(m.shares.until(left))
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -29,7 +29,7 @@ type mover struct {
 func newMover(shard store.Shard, o Options, log *slog.Logger, shares *shares) *mover {
 	return &mover{
 		shard: shard, redis: callsTo(shard), o: o, log: log, shares: shares,
-		beats: make(chan heardBeat, 1), loop: progress.New("carrier", bound()),
+		beats: make(chan heardBeat, 1), loop: progress.New("carrier", shard.Store().Bear(bound())),
 	}
 }
 
@@ -50,6 +50,7 @@ type calls struct {
 	repair    func(context.Context) error                     // home's: writes the root again if that is lost
 	adopt     func(context.Context) error                     // takes over home's settings for all topics
 	rest      func(until time.Time)                           // until a time that is at most fine away
+	stirred   <-chan struct{}                                 // receives when something was done in a calm store; else nil
 }
 
 func callsTo(shard store.Shard) calls {
@@ -61,8 +62,16 @@ func callsTo(shard store.Shard) calls {
 		vacant: func(ctx context.Context, on func(store.Event)) {
 			shard.Store().Subscribe(ctx, on, shard.VacantChannel())
 		},
-		drop: shard.DropLibraries, repair: shard.Store().RepairRoot, adopt: shard.AdoptSettings, rest: sleepFine,
+		drop: shard.DropLibraries, repair: shard.Store().RepairRoot, adopt: shard.AdoptSettings, rest: restOf(shard), stirred: shard.Store().Stirred(),
 	}
+}
+
+// restOf returns how the mover of a shard ends a sleep. In a bubble of testing/synctest no time passes while somebody runs, as in a spin.
+func restOf(shard store.Shard) func(until time.Time) {
+	if shard.Store().IsCalm() {
+		return func(until time.Time) { time.Sleep(time.Until(until)) }
+	}
+	return sleepFine
 }
 
 // run is Run for one shard.

@@ -92,7 +92,6 @@ func (s *shares) giveUp() int {
 
 // until returns how long a standby waits where another carrier's lease lasts so long.
 func (s *shares) until(left time.Duration) time.Duration {
-	left = min(left, pollPause)
 	if s.shards == 1 {
 		return left + rand.N(electJitter)
 	}

@@ -89,10 +89,10 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	switch {
 	case m.Soon:
 		return sweepSoon, nil
-	case m.More:
+	case m.More && t.redis.stirred == nil: // else it would go on for as long as there are keys, through all the time that a test passes
 		return sweepOn, nil
 	default:
-		return MaxSweep, nil
+		return max(t.o.Sweep, MaxSweep), nil
 	}
 }
 

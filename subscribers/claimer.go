@@ -85,7 +85,7 @@ func NewClaimer(s *notify.Store, options ...ClaimerOptions) (*Claimer, error) {
 	ended, end := context.WithCancel(context.Background())
 	c := &Claimer{
 		leases: newLeases(s, o.Logger, o.Name), log: o.Logger, inbox: reach.NewInbox(notify.NewID(), true),
-		loop: progress.New("claimer", claimerBound), begun: make(chan struct{}), ended: ended, end: end,
+		loop: progress.New("claimer", s.Bear(claimerBound)), begun: make(chan struct{}), ended: ended, end: end,
 		broken: make(map[store.Shard]error),
 	}
 	c.here = newPresence(s, store.Worker{Name: o.Name, Version: o.Version, Kind: o.Kind}, func() duty { return duty{callers: c.callers.workers()} })

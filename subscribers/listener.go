@@ -238,7 +238,7 @@ func (l *Listener) allHubs(shards []store.Shard) []*hub {
 	for _, shard := range shards {
 		h := &hub{
 			logs: logs{shard, &l.stats}, log: l.o.Logger, sums: l.sums, here: l.here, watch: l.watch,
-			news: make(chan struct{}, 1), loop: progress.New("listener", listenerBound),
+			news: make(chan struct{}, 1), loop: progress.New("listener", shard.Store().Bear(listenerBound)),
 		}
 		if len(shards) > 1 {
 			h.log = l.sums.Logger().With(which(shard)...)

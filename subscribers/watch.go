@@ -2,6 +2,7 @@ package subscribers
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -23,6 +24,7 @@ func newSummary(log *slog.Logger) *outage.Summary { return outage.NewSummary(log
 // A shardWatch is a watch of one shard.
 type shardWatch struct {
 	redis, carrier *outage.Notice
+	patience       time.Duration // with which an event is awaited
 
 	silent  bool           // the connection that no beat came over is being renewed
 	awaited *outage.Notice // begins unless the awaited event comes; nil: none is awaited
@@ -30,13 +32,15 @@ type shardWatch struct {
 }
 
 func newWatch(first store.Shard, log *slog.Logger) *watch {
-	return &watch{shardWatch: newShardWatch(log), first: first, others: make(map[int]*shardWatch), log: log}
+	return &watch{shardWatch: newShardWatch(first, log), first: first, others: make(map[int]*shardWatch), log: log}
 }
 
-func newShardWatch(log *slog.Logger) *shardWatch {
+func newShardWatch(shard store.Shard, log *slog.Logger) *shardWatch {
 	return &shardWatch{
 		redis:   outage.New(log, slog.LevelError, "cannot subscribe to redis; retrying", "subscribed to redis again").Patient(),
 		carrier: outage.New(log, slog.LevelWarn, "no carrier is heard, so nothing scheduled becomes due; is one running?", "a carrier is heard again"),
+
+		patience: shard.Store().Bear(reach.Patience),
 	}
 }
 
@@ -61,7 +65,7 @@ func (w *shardWatch) await(n *outage.Notice, args ...any) {
 		w.cancel()
 	}
 	if w.awaited = n; n != nil {
-		w.cancel = n.After(reach.Patience, args...)
+		w.cancel = n.After(w.patience, args...)
 	}
 }
 
@@ -84,7 +88,7 @@ func (w *watch) of(shard store.Shard) *shardWatch {
 		return w.shardWatch
 	}
 	if w.others[number] == nil {
-		w.others[number] = newShardWatch(w.log)
+		w.others[number] = newShardWatch(shard, w.log)
 	}
 	return w.others[number]
 }
@@ -97,7 +101,7 @@ func (w *shardWatch) take(event store.Event, which []any) {
 			w.carrier.Begin(append(which, "for", reach.Silence)...)
 		}
 		w.silent = false
-		w.await(w.carrier, append(which, "for", reach.Patience)...) // goes on if the connection was only renewed
+		w.await(w.carrier, append(which, "for", w.patience)...) // goes on if the connection was only renewed
 	case reach.Beat:
 		w.await(nil)
 		w.redis.End(which...)

@@ -39,7 +39,8 @@ type Election struct {
 // many shards it carries: see [Carried.Standby]. Errors: see [Store.Check], or that of the
 // connection.
 func (s Shard) Elect(ctx context.Context, name string, lease time.Duration, carries int) (Election, error) {
-	r, err := s.Run(ctx, electScript, name, lease.Milliseconds(), MaxCarrierLease.Milliseconds(), carries, calendar.Version())
+	longest := max(MaxCarrierLease, 3*s.store.Beat())
+	r, err := s.Run(ctx, electScript, name, lease.Milliseconds(), longest.Milliseconds(), carries, calendar.Version())
 	if err != nil {
 		return Election{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
@@ -22,6 +23,16 @@ type Store struct {
 // wrong, or whose file cannot be read.
 func Open(c reach.Config) (*Store, error) {
 	redis, err := reach.Open(c)
+	return over(redis, err)
+}
+
+// OpenCalm is Open for a Redis in the memory of a test: see [reach.OpenCalm].
+func OpenCalm(c reach.Config, beat time.Duration) (*Store, error) {
+	redis, err := reach.OpenCalm(c, beat)
+	return over(redis, err)
+}
+
+func over(redis *reach.Redis, err error) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ func (d *shard) onMaster(ctx context.Context, t *script.Transition, keys []strin
 	if d.trouble.Load() != nil {
 		d.trouble.Store(nil)
 	}
+	if d.stirred != nil && t.Name != "carry" {
+		Signal(d.stirred)
+	}
 	return reply, nil
 }
 

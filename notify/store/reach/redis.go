@@ -30,9 +30,11 @@ type Redis struct {
 	laid     atomic.Pointer[[]*shard] // all shards; nil: their number is not known yet
 	learning *fitCheck                // of that number; guarded by background.mu
 
-	replicas    int // that must confirm a promised call
-	share       int // of maxmemory, in percent: above it publishes are refused
-	silence     time.Duration
+	replicas    int           // that must confirm a promised call
+	share       int           // of maxmemory, in percent: above it publishes are refused
+	beat        time.Duration // the longest time between two beats
+	silence     time.Duration // after which a subscription is taken for dead
+	stirred     chan struct{} // of a calm store: something was done; else nil
 	connections connections
 
 	background background
@@ -48,15 +50,34 @@ type Redis struct {
 
 // Open returns the Redis that c describes. It does not connect. The error joins a Fault
 // for each field that is wrong, or whose file cannot be read.
-func Open(c Config) (*Redis, error) {
+func Open(c Config) (*Redis, error) { return open(c, Heartbeat, 0) }
+
+// OpenCalm is Open for a Redis in the memory of a test, in which years pass. Its carriers beat that rarely: they find with Stirred what
+// they find with a beat elsewhere, such as when the lease of a claim ends. They end a rest without a spin, in which the time of a bubble
+// would stand still.
+func OpenCalm(c Config, beat time.Duration) (*Redis, error) {
+	s, err := open(c, beat, calmPool)
+	if err == nil {
+		s.stirred = make(chan struct{}, 1)
+	}
+	return s, err
+}
+
+// calmPool is how many connections a calm store may have: so many that no call waits for one. go-redis takes the timer of such a wait
+// from a pool, in which it may be of another bubble.
+const calmPool = 100_000
+
+// open opens a store with beats that far apart, and connections up to a number; zero: as go-redis has it.
+func open(c Config, beat time.Duration, pool int) (*Redis, error) {
 	o, err := c.read()
 	if err != nil {
 		return nil, err
 	}
 	prefix := cmp.Or(c.Prefix, script.DefaultPrefix)
 	share, _ := memoryShare(c.MemoryShare)
-	s := &Redis{prefix: prefix, wanted: c.Shards, formats: formats, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, silence: Silence}
+	s := &Redis{prefix: prefix, wanted: c.Shards, formats: formats, where: RedactURLs(cmp.Or(c.URL, DefaultURL)), replicas: c.WaitReplicas, share: share, beat: beat, silence: 3 * beat}
 	s.background.ctx, s.background.end = context.WithCancel(context.Background())
+	o.PoolSize = pool
 	s.connect(o, c.dialer(o))
 	if !s.inCluster() {
 		s.database, s.at = o.DB, sharedBy(o.DB)
@@ -95,6 +116,19 @@ func (s *Redis) KeysOfAll() (all []script.Keys) {
 	}
 	return all
 }
+
+// Beat returns the longest time between two beats of a carrier of the store: more than Heartbeat if that is calm.
+func (s *Redis) Beat() time.Duration { return s.beat }
+
+// IsCalm reports whether the store was opened by OpenCalm.
+func (s *Redis) IsCalm() bool { return s.stirred != nil }
+
+// Stirred returns a channel that receives when something was done in a calm store by this process, other than by the loop of its
+// carrier; nil if the store is not calm.
+func (s *Redis) Stirred() <-chan struct{} { return s.stirred }
+
+// Bear returns a bound on a silence or a rest: of a calm store one that is longer by three of its beats.
+func (s *Redis) Bear(bound time.Duration) time.Duration { return bound + 3*(s.beat-Heartbeat) }
 
 // BearSilence has subscriptions wait for so long for a beat, in place of Silence: for a test
 // that holds back all that is published. Call BearSilence before the store is used.
