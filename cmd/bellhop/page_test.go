@@ -261,12 +261,58 @@ func TestPageOfRepair(t *testing.T) {
 	aPage(t, "../../daemon/README.md", "Repair", []step{{line: "doctor --repair --yes", want: "ok"}})
 }
 
-// The README's program in Go works, with the commands that the README gives: with the module of a release, and in a clone without one.
+// shop is a program that the README's test may be of.
+const shop = `package main
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellhopd/bellhop/carrier/belltest"
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/subscribers"
+)
+
+type Shop struct {
+	ctx      context.Context
+	pub      *notify.Publisher
+	reminded atomic.Value
+}
+
+func NewShop(ctx context.Context, store *notify.Store) *Shop {
+	s := &Shop{ctx: ctx}
+	s.pub, _ = notify.NewPublisher(store)
+	sub, _ := subscribers.NewSubscriber(store)
+	_ = sub.Handle("order.reminder", func(_ context.Context, d *subscribers.Delivery) error {
+		s.reminded.Store(d.ID)
+		return nil
+	}, subscribers.HandleOptions{})
+	go sub.Run(ctx)
+	return s
+}
+
+func (s *Shop) Order(id string) {
+	if _, err := s.pub.Publish(s.ctx, notify.Message{Topic: "order.reminder", ID: id, Delay: 30 * time.Minute}); err != nil {
+		panic(err)
+	}
+}
+
+func (s *Shop) Reminded(id string) bool { return s.reminded.Load() == id }
+
+func TestReminder(t *testing.T) {
+`
+
+// The README's program in Go works, with the commands that the README gives: with the module of a release, and in a clone without one. Its test passes.
 func TestPageOfReadmeInGo(t *testing.T) {
 	const page, section = "../../README.md", "In Go"
 	text := pagestest.Section(t, page, section)
-	_, after, _ := strings.Cut(text, "```go\n")
-	program, _, _ := strings.Cut(after, "```")
+	parts := strings.Split(text, "```")
+	if len(parts) != 5 {
+		t.Fatalf("there are %d parts of text and code, want 5", len(parts))
+	}
 	commands := pagestest.Blocks(t, page, section)
 	released := commands[len(commands)-1]
 	const beside = "go work init . .. && go run ."
@@ -274,7 +320,7 @@ func TestPageOfReadmeInGo(t *testing.T) {
 		t.Errorf("the page does not have %s", beside)
 	}
 	enter, _, _ := strings.Cut(released, "GOPROXY=")
-	for name, lines := range map[string]string{"a release": released, "a clone": enter + beside} {
+	for name, lines := range map[string]string{"a release": released + "go test -mod=mod .\n", "a clone": enter + beside + " && go test ."} {
 		t.Run(name, func(t *testing.T) {
 			clone := t.TempDir()
 			s := newShell(t)
@@ -292,14 +338,18 @@ func TestPageOfReadmeInGo(t *testing.T) {
 				})
 			}
 			storetest.Must(t, os.Mkdir(filepath.Join(clone, "hello"), 0o755))
-			storetest.Must(t, os.WriteFile(filepath.Join(clone, "hello", "main.go"), []byte(program), 0o600))
+			for name, text := range map[string]string{
+				"main.go": strings.TrimPrefix(parts[1], "go\n"), "main_test.go": shop + strings.TrimPrefix(parts[3], "go\n") + "}\n",
+			} {
+				storetest.Must(t, os.WriteFile(filepath.Join(clone, "hello", name), []byte(text), 0o600))
+			}
 			cmd := exec.Command("sh", "-ec", lines)
 			cmd.Dir, cmd.Env, cmd.WaitDelay = clone, env, time.Second
 			said, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
-			contains(t, string(said), "hello world, attempt 1")
+			contains(t, string(said), "hello world, attempt 1", "ok  \thello\t")
 		})
 	}
 }
