@@ -259,7 +259,7 @@ release: ## make the release VERSION in dist/release, signed by the gpg key SIGN
 	@go run ./systemd/release -version '$(if $(filter command line,$(origin VERSION)),$(VERSION))' -sign '$(SIGN)' -arch '$(ARCHS)'
 
 released: tools ## make a release for all architectures in two clones, compare the bytes, and run what was made
-	$(TRIAL) -run '^TestRelease$$' -v $(TRIALS)/vm -twice
+	$(TRIAL) -run '^TestRelease$$' -v -timeout 1h $(TRIALS)/vm -twice
 
 # Tests need redis-server, the program that REDIS_SERVER names, curl, chromium-headless-shell and openssl for HTTP, Node 18 or newer for the
 # examples, the programs of PostgreSQL and PgBouncer for the archive, systemd and util-linux to boot the units in a sandbox, and what makes and
