@@ -1,6 +1,7 @@
 package subscribers_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -140,24 +141,69 @@ func TestWhoHoldsIsNotGuessed(t *testing.T) {
 	}
 }
 
-// A process of a version that tells no name takes over what another one had, and nothing is left of that.
-func TestHoldersOfAnotherVersion(t *testing.T) {
-	t.Parallel()
-	db := storetest.Open(t)
-	shard, keys := db.Of(topic), db.KeysOf(topic)
+// registered registers the name n, and returns what takes for it, with a lease of a minute by default.
+func registered(t *testing.T, db *notify.Store) (take func(store.Take) store.TakeResult) {
+	t.Helper()
+	shard := db.Of(topic)
 	r, _, err := shard.Register(t.Context(), "n", store.Registration{Pattern: topic, From: "beginning"})
 	if err == nil && shard != db.Home() { // where names are looked up
 		_, _, err = db.Home().Register(t.Context(), "n", r)
 	}
 	storetest.Must(t, err)
+	return func(what store.Take) store.TakeResult {
+		t.Helper()
+		what.Name, what.Registration, what.Lease = "n", r.Text, cmp.Or(what.Lease, time.Minute)
+		got, err := shard.Take(t.Context(), what)
+		storetest.Must(t, err)
+		return got
+	}
+}
+
+// What was released while no process has a hand free is told again each second, and not whenever the carrier looks.
+func TestReleasedIsToldEachSecond(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	shard := db.Of(topic)
+	take := registered(t, db)
+	stop := carry(t, db)
+	broadcast(t, db, topic, "a", "b")
+	stop()
+	got := take(store.Take{Max: 2, Topics: []string{topic}})
+	if len(got.Broadcasts) != 2 {
+		t.Fatalf("took %+v", got)
+	}
+	take(store.Take{Back: []store.Unhandled{{Lease: store.Lease{Member: store.LeasedMember(topic, got.Broadcasts[1].Position), Receipt: got.Until}}}})
+	rings, carries := storetest.Subscribe(t, db, shard.Keys().Name("n")), byHand(t, db)
+	began := redisNow(t, db)
+	for range 10 {
+		carries()
+		take(store.Take{})
+	}
+	seconds := int(redisNow(t, db).Sub(began) / time.Second)
+	storetest.Must(t, storetest.ErrOf(storetest.Tell(t.Context(), db, shard.Keys().Name("n"), "end")))
+	n := 0
+	for m := range rings.Channel() {
+		if m.Payload == "end" {
+			break
+		}
+		n++
+	}
+	if n > 1+seconds {
+		t.Errorf("rung %d times in %d s", n, seconds)
+	}
+}
+
+// A process of a version that tells no name takes over what another one had, and nothing is left of that.
+func TestHoldersOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	shard, keys, takes := db.Of(topic), db.KeysOf(topic), registered(t, db)
 	stop := carry(t, db)
 	broadcast(t, db, topic, "a")
 	stop()
 	take := func(worker string, lease time.Duration, acked ...string) store.TakeResult {
 		t.Helper()
-		got, err := shard.Take(t.Context(), store.Take{Name: "n", Registration: r.Text, Worker: worker, Lease: lease, Max: 1, Topics: []string{topic}, Acked: acked})
-		storetest.Must(t, err)
-		return got
+		return takes(store.Take{Worker: worker, Lease: lease, Max: 1, Topics: []string{topic}, Acked: acked})
 	}
 	named := take("w-a", record.MinLease)
 	if len(named.Broadcasts) != 1 {

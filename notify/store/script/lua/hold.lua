@@ -16,6 +16,6 @@ for i, member in ipairs(members) do
     lost[#lost + 1] = i
   end
 end
-Leases.set_alarm(name)
+Leases.set_alarm(name, now)
 Leases.note_owner(name, mine, worker, deadline, lease)
 return { deadline, unpack(lost) }

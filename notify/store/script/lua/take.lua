@@ -30,6 +30,6 @@ for _, topic in ipairs(column(first, #ARGV - first + 1)) do Take.new(c, topic) e
 -- Places move last: if the script stops before, the next one hands out what has no lease.
 if #c.holds > 0 then call('ZADD', c.held, unpack(c.holds)) end
 if #c.reached > 0 then call('HSET', c.places, unpack(c.reached)) end
-Leases.set_alarm(name)
+Leases.set_alarm(name, now)
 Leases.note_owner(name, c.handed, worker, deadline, lease)
 return { deadline, c.out, c.gaps, c.more }

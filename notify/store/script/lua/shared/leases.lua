@@ -151,8 +151,16 @@ function Leases.note_owner(name, members, worker, deadline, lease)
   if try('HSET', owners, unpack(list)) and call('PTTL', owners) < lease then call('PEXPIRE', owners, text(lease)) end
 end
 
--- Sets the alarm of a named listener to the end of its first lease, or takes it out if it has no leased broadcasts.
-function Leases.set_alarm(name)
-  local head = call('ZRANGE', held_of(name), 0, 0, 'WITHSCORES')[2]
-  if head then try('ZADD', ALARMS, head, name) else try('ZREM', ALARMS, name) end
+-- Sets the alarm of a named listener to the end of its first lease, or takes it out if it has no leased broadcasts. Of what is leased no more
+-- its processes were told, or will be by the alarm that stands: they are told again after a second, as by that alarm, and not at once, since
+-- those that are there may have no hands free.
+function Leases.set_alarm(name, now)
+  local head = tonumber(call('ZRANGE', held_of(name), 0, 0, 'WITHSCORES')[2] or nil)
+  if not head then
+    try('ZREM', ALARMS, name)
+  elseif head > now then
+    try('ZADD', ALARMS, text(head), name)
+  else
+    try('ZADD', ALARMS, 'LT', text(now + 1000), name)
+  end
 end
