@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -153,27 +154,24 @@ func TestTryTimesOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := storetest.Open(t)
-			carry(t, db)
-			causes := make(chan error, 10)
-			storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: brief, MaxAttempts: 1})) // longer than a machine stands still
-			handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
-				<-ctx.Done()
-				causes <- context.Cause(ctx)
-				return answer(ctx)
+			inBubble(t, func(t *testing.T, db *notify.Store) {
+				causes := make(chan error, 10)
+				storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 2 * time.Minute, MaxAttempts: 1}))
+				handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
+					<-ctx.Done()
+					causes <- context.Cause(ctx)
+					return answer(ctx)
+				})
+				time.Sleep(2 * time.Minute)
+				if cause := storetest.Receive(t, "its context ends", causes); !errors.Is(cause, subscribers.ErrTryTimeout) {
+					t.Errorf("the context ends for %v", cause)
+				}
+				synctest.Wait()
+				info := inspect(t, db, "a")
+				if info.State != notify.Dead || !strings.HasPrefix(info.Reason, "try timed out") || info.Attempts != 1 || len(causes) > 0 {
+					t.Errorf("it is %v, of %q after %d", info.State, info.Reason, info.Attempts)
+				}
 			})
-			if cause := storetest.Receive(t, "its context ends", causes); !errors.Is(cause, subscribers.ErrTryTimeout) {
-				t.Errorf("the context ends for %v", cause)
-			}
-			var info notify.Info
-			storetest.Eventually(t, "it dies", func() (dead bool) {
-				var err error
-				info, err = storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
-				return err == nil && info.State == notify.Dead
-			})
-			if !strings.HasPrefix(info.Reason, "try timed out") || info.Attempts != 1 || len(causes) > 0 {
-				t.Errorf("it died of %q after %d", info.Reason, info.Attempts)
-			}
 		})
 	}
 }
@@ -181,31 +179,28 @@ func TestTryTimesOut(t *testing.T) {
 // A handler that does not heed the end of its context loses the lease at the end of the try, however often it is extended.
 func TestTryOfAHandlerThatGoesOn(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	began, extended, end := make(chan subscribers.Delivery, 10), make(chan error, 10), make(chan struct{})
-	storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 10 * time.Second, MaxAttempts: 1})) // longer than a machine stands still
-	handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
-		began <- *d
-		<-ctx.Done()
-		extended <- d.Extend(context.WithoutCancel(ctx), time.Hour)
-		<-end
-		return nil
-	})
-	defer close(end)
-	first := storetest.Receive(t, "it begins", began)
-	ends := first.Until()
-	storetest.Should(t, storetest.Receive(t, "it is extended", extended))
-	storetest.Eventually(t, "the try is over for a while", func() bool {
-		now, err := db.Client().Time(t.Context()).Result()
-		return err == nil && now.After(ends.Add(time.Second))
-	})
-	if until := currentReceipt(t, db, "a").Until(); until.Sub(ends).Abs() > time.Millisecond {
-		t.Errorf("its lease ends at %v, and the try at %v", until, ends)
-	}
-	carry(t, db) // which ends what is leased no more
-	storetest.Eventually(t, "it dies", func() bool {
-		info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "a")
-		return err == nil && info.State == notify.Dead && info.Reason == "try timed out, out of attempts" && info.Attempts == 1
+	inBubble(t, func(t *testing.T, db *notify.Store) {
+		end := make(chan struct{})
+		defer close(end)
+		storetest.Publish(t, db, asking("a", notify.Message{TryTimeout: 2 * time.Minute, MaxAttempts: 1}))
+		over := time.Now().Add(2 * time.Minute)
+		handle(t, db, func(ctx context.Context, d *subscribers.Delivery) error {
+			time.Sleep(time.Until(over) - time.Second)
+			storetest.Should(t, d.Extend(context.WithoutCancel(ctx), time.Hour))
+			<-end
+			return nil
+		})
+		time.Sleep(time.Until(over) - time.Microsecond)
+		synctest.Wait()
+		info := inspect(t, db, "a")
+		if info.State != notify.Leased || info.Until.Sub(over).Abs() > time.Millisecond {
+			t.Errorf("before the end of its try it is %v, until %v", info.State, info.Until)
+		}
+		time.Sleep(time.Until(over) + time.Millisecond)
+		synctest.Wait()
+		if info = inspect(t, db, "a"); info.State != notify.Dead || info.Reason != "try timed out, out of attempts" || info.Attempts != 1 {
+			t.Errorf("at the end of its try it is %+v", info)
+		}
 	})
 }
 

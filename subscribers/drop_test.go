@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -115,23 +116,27 @@ func TestWorkerDrops(t *testing.T) {
 // All at once: each message meets what comes first of being late, timed out and out of attempts.
 func TestLateFailAndTry(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	c := subscriberstest.Claimer(t, db)
-	m := notify.Message{LateAfter: 10 * time.Second, Late: notify.LateDrop, TryTimeout: 10500 * time.Millisecond, Lease: time.Hour, MaxAttempts: 2}
-	storetest.Publish(t, db, dropping("a", m), body("plain"))
-	ds := claimMany(t, c, subscribers.ClaimOptions{})
-	if len(ds) != 2 || ds[0].Lease+ds[1].Lease != 30*time.Second+10500*time.Millisecond {
-		t.Fatalf("claimed %v", ds)
-	}
-	for _, d := range ds {
-		if d.ID == "plain" {
-			storetest.Should(t, d.Ack(t.Context()))
+	inBubble(t, func(t *testing.T, db *notify.Store) {
+		c := subscriberstest.Claimer(t, db)
+		m := notify.Message{LateAfter: 10 * time.Minute, Late: notify.LateDrop, TryTimeout: 11 * time.Minute, Lease: time.Hour, MaxAttempts: 2}
+		storetest.Publish(t, db, dropping("a", m), body("plain"))
+		ds := claimMany(t, c, subscribers.ClaimOptions{})
+		if len(ds) != 2 || ds[0].Lease+ds[1].Lease != 30*time.Second+11*time.Minute {
+			t.Fatalf("claimed %v", ds)
 		}
-	}
-	storetest.Eventually(t, "its try times out", func() bool { return counts(t, db).Ready == 1 })
-	if ds := claimMany(t, c, subscribers.ClaimOptions{}); len(ds) != 0 {
-		t.Errorf("claimed %v, which is late", ds)
-	}
-	wantDropped(t, db, 1)
+		for _, d := range ds {
+			if d.ID == "plain" {
+				storetest.Should(t, d.Ack(t.Context()))
+			}
+		}
+		time.Sleep(11*time.Minute + time.Millisecond)
+		synctest.Wait()
+		if c := counts(t, db); c.Ready != 1 {
+			t.Errorf("when its try has timed out there are %+v", c)
+		}
+		if ds := claimMany(t, c, subscribers.ClaimOptions{}); len(ds) != 0 {
+			t.Errorf("claimed %v, which is late", ds)
+		}
+		wantDropped(t, db, 1)
+	})
 }

@@ -76,36 +76,36 @@ func TestExpiredBroadcastIsLeftOut(t *testing.T) {
 	} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			db := storetest.Open(t)
-			carry(t, db)
-			l := newListener(t, db)
-			h := &received{}
-			if test.holds {
-				h.hold = make(chan struct{})
-			}
-			if test.first {
-				listenInto(t, l, topic, h, test.o)
-			}
-			over := sendBrief(t, db, ttlOfB)
-			if !test.first && test.holds {
-				listenInto(t, l, topic, h, test.o)
-			}
-			if test.holds {
-				storetest.Eventually(t, "it has one in hand", func() bool { return l.Stats().Handled > 0 })
-			}
-			over()
-			if test.holds {
-				close(h.hold)
-			} else {
-				listenInto(t, l, topic, h, test.o)
-			}
-			wantIDs(t, h, "a", "c")
-			if s := l.Stats(); s.Gaps+s.Unreadable+s.GivenUp != 0 || s.Handled != 2 {
-				t.Errorf("%+v", s)
-			}
-			if test.o.Name != "" {
-				nothingHeld(t, db, test.o.Name)
-			}
+			inBubble(t, func(t *testing.T, db *notify.Store) {
+				l := newListener(t, db)
+				h := &received{}
+				if test.holds {
+					h.hold = make(chan struct{})
+				}
+				if test.first {
+					listenInto(t, l, topic, h, test.o)
+				}
+				over := sendBrief(t, db, ttlOfB)
+				if !test.first && test.holds {
+					listenInto(t, l, topic, h, test.o)
+				}
+				if test.holds {
+					storetest.Eventually(t, "it has one in hand", func() bool { return l.Stats().Handled > 0 })
+				}
+				over()
+				if test.holds {
+					close(h.hold)
+				} else {
+					listenInto(t, l, topic, h, test.o)
+				}
+				wantIDs(t, h, "a", "c")
+				if s := l.Stats(); s.Gaps+s.Unreadable+s.GivenUp != 0 || s.Handled != 2 {
+					t.Errorf("%+v", s)
+				}
+				if test.o.Name != "" {
+					nothingHeld(t, db, test.o.Name)
+				}
+			})
 		})
 	}
 }
@@ -117,42 +117,42 @@ func TestNamedBroadcastExpiresBetweenAttempts(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprint("dies ", dies), func(t *testing.T) {
 			t.Parallel()
-			db := storetest.Open(t)
-			carry(t, db)
-			handled := make(chan string, 100)
-			l, err := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Millisecond})
-			storetest.Must(t, err)
-			listen := func(ctx context.Context) error {
-				return l.Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
-					handled <- b.ID
-					switch {
-					case b.ID != "b":
-						return nil
-					case dies:
-						<-ctx.Done()
-						return subscribers.ErrStopping // it is released
-					}
-					return subscribers.RetryAfter(errors.New("not yet"), ttlOfB+20*time.Millisecond) // its TTL is longer by 10 ms
-				}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGivenUp: func(b *subscribers.Broadcast, reason string) {
-					t.Errorf("%s is given up: %s", b.ID, reason)
-				}})
-			}
-			stop := storetest.Run(t, listen)
-			over := sendBrief(t, db, ttlOfB)
-			for _, want := range []string{"a", "b"} {
-				if got := storetest.Receive(t, want, handled); got != want {
-					t.Fatalf("it handled %s, want %s", got, want)
+			inBubble(t, func(t *testing.T, db *notify.Store) {
+				handled := make(chan string, 100)
+				l, err := subscribers.NewListener(db, subscribers.ListenerOptions{Grace: time.Millisecond})
+				storetest.Must(t, err)
+				listen := func(ctx context.Context) error {
+					return l.Listen(ctx, topic, func(ctx context.Context, b *subscribers.Broadcast) error {
+						handled <- b.ID
+						switch {
+						case b.ID != "b":
+							return nil
+						case dies:
+							<-ctx.Done()
+							return subscribers.ErrStopping // it is released
+						}
+						return subscribers.RetryAfter(errors.New("not yet"), ttlOfB+20*time.Millisecond) // its TTL is longer by 10 ms
+					}, subscribers.ListenOptions{Name: "n", From: subscribers.FromBeginning(), OnGivenUp: func(b *subscribers.Broadcast, reason string) {
+						t.Errorf("%s is given up: %s", b.ID, reason)
+					}})
 				}
-			}
-			over()
-			if dies {
-				stop()
-				storetest.Run(t, listen)
-			}
-			if got := storetest.Receive(t, "c", handled); got != "c" {
-				t.Errorf("it handled %s, want c", got)
-			}
-			nothingHeld(t, db, "n")
+				stop := storetest.Run(t, listen)
+				over := sendBrief(t, db, ttlOfB)
+				for _, want := range []string{"a", "b"} {
+					if got := storetest.Receive(t, want, handled); got != want {
+						t.Fatalf("it handled %s, want %s", got, want)
+					}
+				}
+				over()
+				if dies {
+					stop()
+					storetest.Run(t, listen)
+				}
+				if got := storetest.Receive(t, "c", handled); got != "c" {
+					t.Errorf("it handled %s, want c", got)
+				}
+				nothingHeld(t, db, "n")
+			})
 		})
 	}
 }

@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/belltest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -80,6 +82,12 @@ func across(db *notify.Store, n int) (topics []string) {
 func alone(t *testing.T) *notify.Store {
 	t.Helper()
 	return storetest.At(t, storetest.Lend(t), "test-"+notify.NewID())
+}
+
+// inBubble tests what takes its time on a store in memory, beside which a carrier runs, and in which time passes while all wait.
+func inBubble(t *testing.T, test func(t *testing.T, db *notify.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, belltest.New(t)) })
 }
 
 // holdable returns a store for hold, on a server that the test has for itself: what is held back is waited for.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -104,57 +105,56 @@ func TestSnoozePastTheTimeToLive(t *testing.T) {
 // A message whose time to live ended while it was leased is not put off.
 func TestSnoozeWhenTheTimeToLiveIsOver(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	c := subscriberstest.Claimer(t, db)
-	storetest.Publish(t, db, asking("a", notify.Message{TTL: brief, Lease: time.Minute})) // it has to be claimed before
-	d := claimed(t, c, subscribers.ClaimOptions{})
-	storetest.Eventually(t, "its expiry is postponed", func() bool {
+	inBubble(t, func(t *testing.T, db *notify.Store) {
+		c := subscriberstest.Claimer(t, db)
+		storetest.Publish(t, db, asking("a", notify.Message{TTL: time.Minute, Lease: time.Hour}))
+		d := claimed(t, c, subscribers.ClaimOptions{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
 		score, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Expiries(), topic+":a").Result()
-		return err == nil && score != float64(int64(score))
+		if err != nil || score == float64(int64(score)) {
+			t.Errorf("its expiry is not postponed: it is at %v, %v", score, err)
+		}
+		_, err = d.Snooze(t.Context(), 0)
+		wantFault(t, err, "delay", "time to live is over")
+		storetest.Should(t, d.Ack(t.Context()))
+		storetest.Empty(t, db)
 	})
-	_, err := d.Snooze(t.Context(), 0)
-	wantFault(t, err, "delay", "time to live is over")
-	storetest.Should(t, d.Ack(t.Context()))
-	storetest.Empty(t, db)
 }
 
 // A worker puts a message off as its handler says, to the end of its time to live at the latest, where it expires.
 func TestWorkerSnoozes(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	attempts, deaths := make(chan int, 100), make(chan subscribers.Death, 1)
-	handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
-		attempts <- d.Attempt
-		if d.ID == "far" || d.ID == "near" {
-			return fmt.Errorf("closed: %w", subscribers.Snooze(time.Hour))
+	inBubble(t, func(t *testing.T, db *notify.Store) {
+		attempts := make(chan int, 100)
+		handle(t, db, func(_ context.Context, d *subscribers.Delivery) error {
+			attempts <- d.Attempt
+			if d.ID == "far" || len(attempts) < 3 {
+				return fmt.Errorf("not yet: %w", subscribers.Snooze(time.Hour))
+			}
+			return nil
+		})
+		storetest.Publish(t, db, asking("a", notify.Message{MaxAttempts: 1}))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		storetest.Empty(t, db)
+		for range 3 {
+			if n := storetest.Receive(t, "it is handled", attempts); n != 1 {
+				t.Errorf("it is handled as attempt %d", n)
+			}
 		}
-		if len(attempts) < 3 {
-			return fmt.Errorf("not yet: %w", subscribers.Snooze(time.Millisecond))
+		storetest.Publish(t, db, asking("far", notify.Message{MaxAttempts: 1, TTL: time.Minute}))
+		want := func(state notify.State, reason string) {
+			t.Helper()
+			synctest.Wait()
+			if m := inspect(t, db, "far"); m.State != state || m.Reason != reason || m.Attempts != 0 || len(m.History) != 1 || !strings.Contains(m.History[0].Reason, "not yet") {
+				t.Errorf("it is %+v", m)
+			}
 		}
-		return nil
-	}, subscribers.HandleOptions{OnDead: func(d subscribers.Death) { deaths <- d }})
-	storetest.Publish(t, db, asking("a", notify.Message{MaxAttempts: 1}))
-	settled(t, db)
-	for range 3 {
-		if n := storetest.Receive(t, "it is handled", attempts); n != 1 {
-			t.Errorf("it is handled as attempt %d", n)
-		}
-	}
-	storetest.Publish(t, db, asking("far", notify.Message{MaxAttempts: 1, TTL: time.Minute}))
-	storetest.Receive(t, "it is handled", attempts)
-	storetest.Eventually(t, "it is put off", func() bool {
-		m, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "far")
-		return err == nil && m.State == notify.Scheduled && m.Due.Equal(m.Expires) && m.Attempts == 0 && len(m.History) == 1 && strings.Contains(m.History[0].Reason, "closed")
-	})
-	if len(deaths) > 0 {
-		t.Error("it died before its time to live was over")
-	}
-	storetest.Publish(t, db, asking("near", notify.Message{MaxAttempts: 1, TTL: brief}))
-	storetest.Eventually(t, "it expires, and why it waited is known", func() bool {
-		m, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, "near")
-		return err == nil && m.State == notify.Dead && m.Reason == "expired" && m.Attempts == 0 && len(m.History) == 1 && strings.Contains(m.History[0].Reason, "closed")
+		time.Sleep(time.Minute - time.Millisecond)
+		want(notify.Scheduled, "")
+		time.Sleep(time.Millisecond)
+		want(notify.Dead, "expired")
 	})
 }
 
