@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -313,6 +314,10 @@ func TestRungInsteadOfHanded(t *testing.T) {
 		},
 		"a concurrency": func(t *testing.T, db *notify.Store) []notify.Message {
 			storetest.Set(t, db, topic, notify.SettingsChange{Concurrency: new(2)})
+			return numbered(1)
+		},
+		"a clock that stands still": func(t *testing.T, db *notify.Store) []notify.Message {
+			storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Topics(), script.StandsStill, 1).Err())
 			return numbered(1)
 		},
 		"a rate": func(t *testing.T, db *notify.Store) []notify.Message {

@@ -82,8 +82,9 @@
 //	topics                  hash     TOPIC:COUNTER, and *:COUNTER of all topics; TOPIC:settings, and *:settings for topics that have none
 //	                                 → number; settings: NAME=NUMBER of each, a space before it; idle: MS PUBLISHED; *:revised, in a
 //	                                 store of several shards: us of the last change of *:settings; *:history: 1 while the lateness of
-//	                                 claims is counted; *:schedules: the last revision of a schedule; *:zones: by which version of the
-//	                                 rules of time zones schedules were filled last
+//	                                 claims is counted; *:still: 1 if the clock stands still, and is moved by hand; *:schedules: the last
+//	                                 revision of a schedule; *:zones: by which version of the rules of time zones schedules were filled
+//	                                 last
 //	lateness                hash     buckets of lateness from A on, see Histogram; while carriers keep a history → how many messages
 //	                                 were claimed, or handed over, so late
 //	history-seconds         string   a ring of samples: what happened in each second of the last hour, see Sample

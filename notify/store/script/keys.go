@@ -183,6 +183,9 @@ func (k Keys) ReadyTopics() string { return k.one("READY") }
 // Topics is the hash of the counters of topics; those of "*" are of all topics, forgotten ones too.
 func (k Keys) Topics() string { return k.one("TOPICS") }
 
+// StandsStill is the field of Topics that says that the clock of Redis stands still, and is moved by hand.
+const StandsStill = "*:still"
+
 // Lateness is the hash of how many messages were claimed how late, by buckets of lateness.
 func (k Keys) Lateness() string { return k.one("LATE") }
 

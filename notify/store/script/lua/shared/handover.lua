@@ -1,7 +1,7 @@
 -- Hand-over: a message that becomes due alone, while a subscriber waits with a free hand and nothing older of the topic is ready, is
 -- leased to that subscriber at once and sent along with the ring. The lease is short until the subscriber confirms it by extending
 -- it. One that is not confirmed has .5 in its receipt: when it ends, and was spared once, the message is ready again, and no attempt is
--- used up.
+-- used up. How old a hand-over is, and which one it is, subscribers tell by its time: so nothing is handed over while the clock stands still.
 
 Handover.LARGEST = 4096 -- bytes of the largest record that is handed over
 
@@ -13,8 +13,10 @@ function Handover.taker_of(topic)
   if tonumber(since) >= Rings.RUNG or string.find(inbox, ':hands:', #BASE, true) ~= #BASE then return nil end
   local ready = try('ZRANGE', ready_of(topic), '0', '0')
   if not ready or ready[1] then return nil end
-  local own, common, released, history = unpack(try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history') or {})
-  if Settings.get('paused', own, nil) == 1 or Limits.are_in(own) then return nil end
+  local own, common, released, history, still = unpack(
+    try('HMGET', TOPICS, topic .. ':settings', '*:settings', topic .. ':released', '*:history', '*:still') or {}
+  )
+  if still or Settings.get('paused', own, nil) == 1 or Limits.are_in(own) then return nil end
   return { inbox = inbox, lease = Settings.get('lease', own, common), released = Leases.digit_of(released), history = history }
 end
 
