@@ -176,6 +176,9 @@ func (t *term) sleep(ctx context.Context, next int64, nudges <-chan int64) {
 
 // wake returns when to call next for what is due at a time, in us by Redis's clock.
 func (t *term) wake(due int64) time.Time {
+	if t.o.Still && due > t.clock.redis {
+		return t.beaten.Add(t.beat) // who sets the clock nudges
+	}
 	until := t.clock.when(due)
 	if t.redis.stirred == nil && time.Until(until) > cold {
 		return until.Add(-ahead - t.clock.trip)

@@ -55,6 +55,7 @@ type Options struct {
 	KeepTopics    time.Duration // how long an empty topic's counters are kept, at least KeepAge; zero: DefaultKeepTopics
 	Sweep         time.Duration // between two steps that find nothing to do; zero: DefaultSweep
 
+	Still     bool // Redis's clock stands still, and who sets it nudges the carrier; that it is off this host's is not logged
 	NoHistory bool // keep no history of what was published, claimed and acknowledged, and how late; remove what others kept
 
 	// OnTerm is called in its own goroutine when this carrier is elected for a shard. Its

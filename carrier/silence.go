@@ -52,7 +52,7 @@ func (m *mover) awaitBeats(ctx context.Context) {
 			m.setHeard(beat.epoch)
 			patience.Reset(m.patience())
 			silence.End("epoch", beat.epoch)
-			if skew.hear(beat.ahead) {
+			if !m.o.Still && skew.hear(beat.ahead) {
 				m.setAhead(beat.ahead)
 			}
 		case <-patience.C:

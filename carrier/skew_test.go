@@ -63,3 +63,28 @@ func TestSkewIsTold(t *testing.T) {
 		}
 	}, Options{Logger: log.logger()})
 }
+
+// A carrier that knows that Redis's clock stands still waits for a nudge, or its beat, and does not log that the clock is off.
+func TestClockStandsStill(t *testing.T) {
+	t.Parallel()
+	var log logged
+	simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
+		start(t, a)
+		synctest.Wait()
+		s.mu.Lock()
+		s.due = []time.Time{time.Now().Add(2500 * time.Millisecond)}
+		s.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.calls {
+			if c.what == "call" && c.at > time.Second {
+				t.Errorf("it calls beside its beats, after %v", c.at)
+			}
+		}
+		if len(s.due) > 0 || log.count("redis's clock is off") > 0 {
+			t.Errorf("due is %v, and it logged %q", s.due, log.lines)
+		}
+	}, Options{Logger: log.logger(), Still: true})
+}
