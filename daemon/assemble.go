@@ -68,7 +68,7 @@ func (p *process) assemble() (err error) {
 	p.addSettings()
 	noArchive := p.addArchive()
 	if p.service, err = calls.NewService(p.store, p.archive, p.options.Logger); err == nil {
-		p.service.MaxBody = int(p.config.MaxBody)
+		p.service.MaxBody, p.service.Clock = int(p.config.MaxBody), p.options.Clock
 	}
 	if err := errors.Join(noArchive, err, p.addCarrier(), p.addHTTP(), p.addNATS(), p.addPush()); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (p *process) closeArchive() {
 
 func (p *process) addCarrier() (err error) {
 	o := p.config.Carrier(p.options.Logger)
-	o.OnCarried = p.metrics.Carried
+	o.OnCarried, o.Still = p.metrics.Carried, p.options.Clock != nil
 	o.OnTerm = func(ctx context.Context, t carrier.Term) { p.parts.term(ctx, t) }
 	if p.carrier, err = carrier.New(p.store, o); err != nil {
 		return err

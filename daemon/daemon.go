@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/sd"
+	"github.com/bellhopd/bellhop/notify/servers/memory"
 )
 
 // Options are the options of Run. The zero value is the default.
@@ -23,6 +24,7 @@ type Options struct {
 	Listeners []net.Listener   // to serve HTTP on, in place of Config.Listen; Run closes them
 	Reload    <-chan os.Signal // each signal has the daemon read its files again; nil: none
 	Systemd   *sd.Notifier     // gets the daemon's state; nil: none
+	Clock     *memory.Clock    // of a Redis in memory, which calls move; nil: Redis's clock goes by itself
 }
 
 // Run runs the daemon until ctx ends. Then it stops in stages, within the

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -64,6 +65,7 @@ var (
 	ErrNoArchive = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
 	ErrArchive   = errors.New("the archive cannot answer")
 	ErrPushOff   = errors.New("this daemon pushes to no URL, since its BELLHOP_PUSH_ALLOW is empty; set that to public, or to nets such as 10.1.0.0/16")
+	ErrNoClock   = errors.New("the clock of Redis goes by itself; to move it, run bellhop dev --clock manual")
 	ErrNoNATS    = errors.New("this daemon has no NATS, since its BELLHOP_NATS_URL is empty; set that, or push to a url")
 )
 
@@ -82,6 +84,9 @@ var problems = []struct {
 	{ErrNoArchive, "no-archive", "no archive", http.StatusNotFound},
 	{ErrPushOff, "push-off", "the daemon pushes to no URL", http.StatusNotFound},
 	{ErrNoNATS, "no-nats", "the daemon has no NATS", http.StatusNotFound},
+	{ErrNoClock, "no-clock", "no clock that can be moved", http.StatusNotFound},
+	{memory.ErrAdvancing, "advancing", "another advance is under way", http.StatusConflict},
+	{memory.ErrNotQuiet, "not-quiet", "the store is not quiet", http.StatusConflict},
 	{ErrArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
 	{notify.ErrTooLarge, "too-large", "body too large", http.StatusRequestEntityTooLarge},
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},

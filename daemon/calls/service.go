@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
+	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
@@ -22,6 +23,7 @@ type Service struct {
 	Zone      *time.Location   // in which hours and days of forecasts begin; time.UTC unless it is set
 	Archive   *archive.Archive // of what ended; nil: there is none
 	Pusher    *push.Pusher     // nil: the daemon pushes nowhere
+	Clock     *memory.Clock    // of Redis; nil: it goes by itself
 	MaxBody   int              // bytes of the largest body of a schedule; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger
 }

@@ -30,7 +30,7 @@ var mayCall = map[string][]string{
 	"listTopics": {}, "countTopic": {}, "forecast": {}, "history": {"admin"}, "carrier": {}, "settings": {}, "changeSettings": {"admin"},
 	"listSchedules": {"schedule"}, "listAllSchedules": {"schedule"}, "showSchedule": {"schedule"}, "nextOfSchedule": {"schedule"}, "putSchedule": {"schedule"}, "applySchedules": {"schedule"}, "deleteSchedule": {"schedule"}, "pauseSchedule": {"schedule"}, "resumeSchedule": {"schedule"}, "runSchedule": {"schedule"}, "backfillSchedule": {"schedule"},
 	"listPushes": {"push"}, "showPush": {"push"}, "putPush": {"push"}, "deletePush": {"push"}, "pausePush": {"push"}, "resumePush": {"push"}, "testPush": {"push"},
-	"rotateSecret": {"admin"}, "upgrade": {"admin"}, "workers": {"metrics"}, "listeners": {}, "receivers": {"publish", "listen"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
+	"rotateSecret": {"admin"}, "upgrade": {"admin"}, "clock": {"admin"}, "advance": {"admin"}, "workers": {"metrics"}, "listeners": {}, "receivers": {"publish", "listen"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
 	"requeueArchived": {"archive or archive-bodies, and with publish"}, "eraseArchived": {"admin"}, "pruneArchive": {"admin"},
 }
 
@@ -82,7 +82,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		for _, right := range everyRight {
 			may := right == "admin" || len(wanted) == 0 || slices.Contains(wanted, right)
 			status := 403
-			if may && !slices.Contains([]string{"pruneArchive", "history", "rotateSecret", "upgrade"}, op.OperationID) { // which need all topics
+			if may && !slices.Contains([]string{"pruneArchive", "history", "rotateSecret", "upgrade", "clock", "advance"}, op.OperationID) { // which need all topics
 				status = 200
 			}
 			s.admits(op, tokenOf(right+"here"), status)

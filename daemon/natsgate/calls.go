@@ -73,7 +73,7 @@ func (g *Gate) do(ctx context.Context, c calls.Call, client calls.Client, topic 
 	r := &calls.Request{Client: &client, Room: g.maxPayload()}
 	if c.Lasts {
 		var done func()
-		ctx, done = context.WithTimeout(g.running, requestTimeout)
+		ctx, done = context.WithTimeout(g.running, max(requestTimeout, c.Takes))
 		defer done()
 	}
 	for {

@@ -68,6 +68,8 @@
 //	bellhop.resume.TOPIC             nothing
 //	bellhop.list-dead.TOPIC          nothing, to list dead letters
 //	bellhop.carrier                  nothing
+//	bellhop.clock                    nothing, for the time of bellhop dev --clock manual
+//	bellhop.advance                  {"advance":"30m"}, or "to" or "next", to move it; give the request time for what falls due
 //	bellhop.workers                  nothing, to list the daemons, workers and listeners that are there
 //	bellhop.listeners                {"topic":"prices.gold"}, or nothing, to list the named listeners
 //	bellhop.receivers.TOPIC          {"id":"sale-7"}, to list how far each of these is with a broadcast
