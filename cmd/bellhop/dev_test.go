@@ -130,6 +130,25 @@ func TestDevInMemory(t *testing.T) {
 	contains(t, s.devFails(exitFailed, "--shards", "8"), "redis-server is not on PATH", "a Redis in memory holds one shard, not 8")
 }
 
+// With a manual clock Redis is in memory, though redis-server is installed, and there is no tour.
+func TestDevManualClock(t *testing.T) {
+	storetest.OneShard(t, "a Redis in memory holds one")
+	p, s := startDev(t, nil, "--clock", "manual", "--at", "2030-01-01T00:00:00Z")
+	contains(t, p.said(), "in memory on 127.0.0.1:", "with a clock that stands still", "Time stands still. To move it, POST /v1/clock?advance=30m")
+	if strings.Contains(p.said(), "delivered") {
+		t.Errorf("the tour runs:\n%s", p.said())
+	}
+	s.call("publish", "t", "--id", "1", "--delay", "1h", "--body", "x")
+	contains(t, s.call("inspect", "t", "1"), "2030-01-01T01:00:00")
+	storetest.Eventually(t, "a carrier is elected", func() bool { return s.feed("", "carrier").code == exitDone })
+	contains(t, s.call("doctor"), "ok    rights              not rehearsed", "ok    clock", "the trial server's clock, which is moved by hand, is ")
+	p.stop()
+	contains(t, s.devFails(exitUsage, "--clock", "sundial"), `clock "sundial": use manual or real`)
+	contains(t, s.devFails(exitUsage, "--at", "2030-01-01T00:00:00Z"), "at: it is when a manual clock begins; add --clock manual")
+	contains(t, s.devFails(exitUsage, "--clock", "manual", "--at", "noon"), `at "noon": write a time such as`)
+	contains(t, s.devFails(exitUsage, "--clock", "manual", "--shards", "8"), "which holds one shard; leave one of the two out")
+}
+
 func TestDevShards(t *testing.T) {
 	dir := t.TempDir()
 	p, s := startDev(t, nil, "--shards", "8", "--dir", dir)

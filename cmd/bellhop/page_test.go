@@ -233,6 +233,14 @@ func TestPageOfNATSPushes(t *testing.T) {
 	})
 }
 
+func TestPageOfAClockForTests(t *testing.T) {
+	storetest.OneShard(t, "a Redis in memory holds one")
+	aPage(t, "../../daemon/httpapi/README.md", "A clock for tests", []step{
+		{line: "delay=30m", want: `"id":"reminder-1"`},
+		{line: "advance=30m", want: `"scheduled":0,"steps":1`},
+	}, "--clock", "manual")
+}
+
 func TestPageOfPushes(t *testing.T) {
 	aPage(t, "../../daemon/httpapi/README.md", "Pushes", []step{
 		{line: "umask"},

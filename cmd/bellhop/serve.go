@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/sd"
+	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
 // Unless GOGC is set, the daemon's collector has this percent. A large heap is idle
@@ -72,6 +73,7 @@ It reports to systemd when it is ready, its status, and that it is alive.`,
 func (a *app) devCommand() *cobra.Command {
 	var o dev.Options
 	var noTour bool
+	var at string
 	c := a.command(&cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process, with nothing to install",
@@ -82,10 +84,14 @@ in its place. Data of an earlier version is upgraded.
 
 If redis-server is on PATH, its data is kept in a folder. Otherwise Redis is in
 memory, and messages vanish at the end. If nats-server is on PATH, or
-BELLHOP_NATS_URL is set, NATS is served, too.`,
+BELLHOP_NATS_URL is set, NATS is served, too.
+
+With --clock manual Redis is in memory, and its time stands still, until POST
+/v1/clock over HTTP moves it: so tests see what is due in a month, and do not wait.`,
 		Example: `  bellhop dev
   bellhop dev --no-tour --dir /tmp/bellhop
-  bellhop dev --shards 8 --dir /tmp/bellhop8`,
+  bellhop dev --shards 8 --dir /tmp/bellhop8
+  bellhop dev --clock manual --at 2030-01-01T00:00:00Z`,
 		Args: takes(),
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		c, err := a.load()
@@ -98,12 +104,21 @@ BELLHOP_NATS_URL is set, NATS is served, too.`,
 		}
 		log := daemon.NewLogger(c, a.err)
 		daemon.TakeClientLog(log)
-		o.Config, o.Tour, o.Command, o.Version, o.Out, o.Logger = c, !noTour, callName(), thisBuild().Version, a.out, log
+		if at != "" {
+			if o.At, err = fields.ParseTime("at", at); err != nil {
+				return err
+			}
+		}
+		o.Config, o.Command, o.Version, o.Out, o.Logger = c, callName(), thisBuild().Version, a.out, log
+		o.Tour = !noTour && o.Clock != dev.Manual
 		return dev.Run(ctx, o)
 	})
 	c.Flags().StringVar(&o.Dir, "dir", "", "folder for the data (default: bellhop/dev under $XDG_STATE_HOME or ~/.local/state)")
 	c.Flags().IntVar(&o.Shards, "shards", 0, "shards of a store that is new: a power of two up to 256; needs redis-server (default: BELLHOP_SHARDS)")
+	c.Flags().StringVar(&o.Clock, "clock", dev.Real, "real, or manual: Redis is in memory, and its time stands still until it is moved over HTTP")
+	c.Flags().StringVar(&at, "at", "", "when a manual clock begins, such as 2030-01-01T00:00:00Z (default: now)")
 	c.Flags().BoolVar(&noTour, "no-tour", false, "leave out the messages that are delivered at the start")
+	_ = c.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions([]string{dev.Manual, dev.Real}, cobra.ShellCompDirectiveNoFileComp)) // fails for no flag
 	return c
 }
 

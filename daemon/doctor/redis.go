@@ -33,7 +33,7 @@ const KeepRemedy = "run CONFIG SET appendonly yes, and put it into redis.conf"
 func (s *server) persistence(ctx context.Context) {
 	const check = "persistence"
 	if s.trial {
-		s.report(check, Warn, "none: messages vanish when the trial server ends", "install redis-server; bellhop dev then uses it")
+		s.report(check, Warn, "none: messages vanish when the trial server ends", "install redis-server; bellhop dev then uses it, but with --clock manual")
 		return
 	}
 	// Not every user may read the configuration; without it appendfsync is unknown.

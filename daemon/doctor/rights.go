@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/reach"
+	"github.com/bellhopd/bellhop/notify/store/script"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -60,6 +61,10 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 		e.refused("", err, own)
 		return
 	}
+	if e.standsStill(ctx) {
+		e.report("rights", OK, "not rehearsed, since nothing becomes due while the clock stands still", "")
+		return
+	}
 	c.Prefix = fmt.Sprintf("%s:doctor-%s", own, notify.NewID()[6:])
 	if n := len(e.shards); n > 1 {
 		c.Shards = n
@@ -87,6 +92,15 @@ func (e *exam) rights(ctx context.Context, c notify.Config) {
 	}
 	e.report("rights", OK, "published, carried, claimed, settled, requeued and cancelled a message, and broadcast one", "")
 	e.rings(ctx, db)
+}
+
+// standsStill reports whether the clock of a trial server stands still, and is moved by hand.
+func (e *exam) standsStill(ctx context.Context) bool {
+	if !slices.ContainsFunc(e.servers, func(s *server) bool { return s.trial }) {
+		return false
+	}
+	still, err := e.store.Client().HExists(ctx, e.store.Keys().Topics(), script.StandsStill).Result()
+	return err == nil && still
 }
 
 // functions checks that the server takes Bellhop's functions, and reports those of other versions.

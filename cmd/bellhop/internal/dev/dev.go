@@ -6,6 +6,9 @@
 // a Redis in memory takes its place, whose messages vanish when the process ends, and
 // which holds one shard.
 // A nats-server on PATH runs as a child, too; without one there is no NATS.
+//
+// With a manual clock the Redis in memory takes its place in any case. Its time stands still but for the calls of
+// /v1/clock, so that tests of programs in any language need not wait.
 package dev
 
 import (
@@ -19,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -34,6 +38,8 @@ type Options struct {
 	Dir     string        // folder of the data; empty: DefaultDir
 	Shards  int           // of the store, if it is new; zero: as it has, or as Config says
 	Tour    bool          // run the tour
+	Clock   string        // of Redis: Real, or Manual, which needs a Redis in memory; empty: Real
+	At      time.Time     // at which a manual clock begins; zero: now
 	Command string        // name of this program in what is printed
 	Out     io.Writer     // receives what is printed
 	Version string        // of the program
@@ -49,7 +55,10 @@ var errEnded = errors.New("a server ended by itself")
 func Run(ctx context.Context, o Options) error {
 	c := o.Config
 	c.Shards = cmp.Or(o.Shards, c.Shards)
-	store, err := start(ctx, o.Dir, c.Shards)
+	if err := o.checkClock(c.Shards); err != nil {
+		return err
+	}
+	store, err := start(ctx, o, c.Shards)
 	if err != nil {
 		return err
 	}
@@ -61,6 +70,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := upgrade(ctx, c, o.Out); err != nil {
 		return inFolder(store.Dir(), err)
 	}
+	clock, err := o.standStill(ctx, c, store)
+	if err != nil {
+		return err
+	}
+	defer clock.Close()
 	servers := []server{store}
 	if c.NatsURL == "" {
 		bus, err := startNATS(ctx, store.Dir())
@@ -84,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 	var all sync.WaitGroup
 	var stopped error
 	all.Go(func() {
-		stopped = daemon.Run(ctx, c, daemon.Options{Version: o.Version, Logger: o.Logger, Listeners: l})
+		stopped = daemon.Run(ctx, c, daemon.Options{Version: o.Version, Logger: o.Logger, Listeners: l, Clock: clock})
 		fail(stopped)
 	})
 	for _, s := range servers {
@@ -96,6 +110,10 @@ func Run(ctx context.Context, o Options) error {
 			}
 		})
 	}
+	all.Go(func() {
+		<-ctx.Done()
+		clock.Close()
+	})
 	if o.Tour {
 		if err := tour(ctx, c, o); err != nil {
 			fail(err)
@@ -200,6 +218,9 @@ To reach every listener instead of one worker:
   %[1]s broadcast prices.gold --delay 5s --body 42
 
 `, o.Command)
+	if o.Clock == Manual {
+		fmt.Fprintf(o.Out, "Time stands still. To move it, POST /v1/clock?advance=30m, or ?next=true.\n")
+	}
 	if page != "" {
 		fmt.Fprintf(o.Out, "The console shows all of it: %s\n", page)
 	}

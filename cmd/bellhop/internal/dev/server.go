@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/memory"
@@ -31,23 +32,26 @@ type redis interface {
 
 const usualPort = 6379
 
-// start starts a redis-server if it is installed, else a Redis in memory, which cannot hold
+// start starts a redis-server if it is installed and goes by the clock of this host, else a Redis in memory, which cannot hold
 // several shards. The error is a fault.Fault of a number of shards that no store has.
-func start(ctx context.Context, dir string, shards int) (redis, error) {
+func start(ctx context.Context, o Options, shards int) (redis, error) {
 	if shards != 0 {
 		if err := reach.CheckShards(shards); err != nil {
 			return nil, err
 		}
 	}
-	switch _, err := redisserver.Program(); {
+	_, err := redisserver.Program()
+	switch {
+	case o.Clock == Manual:
+		return startTrial("with a clock that stands still", o.At)
 	case errors.Is(err, redisserver.ErrNotInstalled) && shards > 1:
 		return nil, fmt.Errorf("%w: a Redis in memory holds one shard, not %d", err, shards)
 	case errors.Is(err, redisserver.ErrNotInstalled):
-		return startTrial()
+		return startTrial("since redis-server is not on PATH", time.Time{})
 	case err != nil:
 		return nil, err
 	}
-	return startKeeper(ctx, dir)
+	return startKeeper(ctx, o.Dir)
 }
 
 // free returns port if a server can start there, else zero.
@@ -150,10 +154,15 @@ func (c *keeper) release() {
 }
 
 // trial is a Redis in memory, inside this process.
-type trial struct{ *memory.Server }
+type trial struct {
+	*memory.Server
+	why string
+}
 
-func startTrial() (redis, error) {
-	t := trial{memory.New()}
+// startTrial starts a Redis in memory, whose clock stands at a time; zero: it goes.
+func startTrial(why string, at time.Time) (redis, error) {
+	t := trial{memory.New(), why}
+	t.Set(at)
 	if err := t.Listen(free(usualPort)); err != nil {
 		return nil, err
 	}
@@ -161,7 +170,7 @@ func startTrial() (redis, error) {
 }
 
 func (t trial) About() string {
-	return fmt.Sprintf("in memory on %s, since redis-server is not on PATH: MESSAGES VANISH when this ends", t.Addr())
+	return fmt.Sprintf("in memory on %s, %s: MESSAGES VANISH when this ends", t.Addr(), t.why)
 }
 
 // Dir is empty: the data is in memory.
