@@ -12,6 +12,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -22,7 +23,7 @@ import (
 // A daemon whose archive is away starts, carries and ends as any other, and archives later.
 // Its password is in no log.
 func TestRunArchives(t *testing.T) {
-	server, raw := archivetest.Server(t)
+	server, raw := databasetest.Server(t)
 	server.Stop()
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte(postgres.Password+"\n"), 0o600); err != nil {

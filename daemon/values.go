@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/fields"
@@ -50,7 +50,7 @@ func (u NatsURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
 type DatabaseURL string
 
 // String returns the address without passwords.
-func (u DatabaseURL) String() string { return archive.Redact(string(u)) }
+func (u DatabaseURL) String() string { return database.Redact(string(u)) }
 
 // GoString is String, for %#v.
 func (u DatabaseURL) GoString() string { return strconv.Quote(u.String()) }

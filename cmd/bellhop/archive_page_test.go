@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -19,7 +20,7 @@ import (
 func TestPageOfTheArchive(t *testing.T) {
 	t.Parallel()
 	const page = "../../daemon/archive/README.md"
-	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+databasetest.Database(t))
 	dir := t.TempDir()
 	if err := os.Symlink(self(t), filepath.Join(dir, "bellhop")); err != nil {
 		t.Fatal(err)
@@ -31,8 +32,8 @@ func TestPageOfTheArchive(t *testing.T) {
 	archived := func(what string, n int64) {
 		t.Helper()
 		storetest.Eventually(t, what, func() bool {
-			there := archivetest.Ask(t, s.setting("BELLHOP_ARCHIVE_URL"), "SELECT to_regclass('bellhop.messages')::text")[0] != nil
-			return there && archivetest.Ask(t, s.setting("BELLHOP_ARCHIVE_URL"), "SELECT count(*) FROM bellhop.messages")[0] == n
+			there := databasetest.Ask(t, s.setting("BELLHOP_ARCHIVE_URL"), "SELECT to_regclass('bellhop.messages')::text")[0] != nil
+			return there && databasetest.Ask(t, s.setting("BELLHOP_ARCHIVE_URL"), "SELECT count(*) FROM bellhop.messages")[0] == n
 		})
 	}
 	archivetest.Registered(t, db)

@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -114,7 +115,7 @@ func (s *shell) search(args ...string) (page calls.ArchivePage) {
 
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+databasetest.Database(t))
 	s.archived("order.timeout", 3)
 
 	selected := []string{"--topic", "mail", "--topic", "order.*", "--state", "dead", "--reason", "broken", "--body", "body", "--from", "1h"}
@@ -146,7 +147,7 @@ func TestArchive(t *testing.T) {
 // A reason of several lines, such as a traceback, is shown in lines, and a list has its last one.
 func TestArchivedTraceback(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+databasetest.Database(t))
 	s.archived("t", 1)
 	s.publish("trace", 1)
 	s.call("work", "trace", "--count", "1", "--", "sh", "-c", `printf 'Traceback (most recent call last):\n  File "a.py"\nValueError: no such card\n' >&2; exit 65`)
@@ -164,7 +165,7 @@ func TestArchivedTraceback(t *testing.T) {
 // What was removed from Redis is published again from the archive, unless its id is in use.
 func TestArchiveRequeue(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+databasetest.Database(t))
 	s.archived("t", 3)
 	s.call("dead", "purge", "t", "--all")
 	s.call("publish", "t", "--id", "3", "--body", "another", "--delay", "1h")
@@ -185,7 +186,7 @@ func TestArchiveRequeue(t *testing.T) {
 
 func TestArchiveRemoves(t *testing.T) {
 	t.Parallel()
-	s := newShell(t, "BELLHOP_ARCHIVE_URL="+archivetest.Database(t))
+	s := newShell(t, "BELLHOP_ARCHIVE_URL="+databasetest.Database(t))
 	s.archived("t", 4)
 	contains(t, s.fails(exitUsage, "archive", "erase", "--id", "1"), "give --yes to mean it")
 	contains(t, s.fails(exitUsage, "archive", "prune", "--before", "0s"), "give --yes to mean it")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon"
-	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
@@ -113,7 +113,7 @@ func (a *app) withRemedy(line string, err error) string {
 		return line + "; see bellhop shards"
 	}
 	if remedy := doctor.Remedy(err); remedy != "" {
-		if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && isLoopback(op.Addr) && text.IsTerminal(a.err) && !archive.OfDatabase(err) {
+		if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && isLoopback(op.Addr) && text.IsTerminal(a.err) && !database.IsError(err) {
 			remedy += "; to try Bellhop without one: bellhop dev"
 		}
 		return strings.TrimSuffix(line, ".") + "; " + remedy

@@ -35,6 +35,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/outage"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -46,12 +47,11 @@ import (
 const DefaultRoom = 200_000
 
 const (
-	connectWithin = 5 * time.Second
-	storeWithin   = 30 * time.Second // a batch
-	askWithin     = 30 * time.Second // a statement of the other calls
-	lockWithin    = 10 * time.Second // until a statement gives up that something else holds up
-	idleFor       = time.Minute      // until a connection that is not used is closed
-	readers       = 4                // connections of the other calls
+	storeWithin = 30 * time.Second // a batch
+	askWithin   = 30 * time.Second // a statement of the other calls
+	lockWithin  = 10 * time.Second // until a statement gives up that something else holds up
+	idleFor     = time.Minute      // until a connection that is not used is closed
+	readers     = 4                // connections of the other calls
 )
 
 // Options are the options of an Archive.
@@ -60,6 +60,20 @@ type Options struct {
 	PasswordFile string       // read for each connection; overrides a password in URL; empty: that of URL
 	Room         int          // entries that the stream of endings of a shard holds while the database is away; zero: DefaultRoom
 	Logger       *slog.Logger // nil: slog.Default(); to log nothing: slog.New(slog.DiscardHandler)
+}
+
+// address returns where the database is.
+func (o Options) address() database.Address {
+	return database.Address{URL: o.URL, PasswordFile: o.PasswordFile}
+}
+
+// Check returns a joined notify.Fault for what is wrong with the options.
+func (o Options) Check() error {
+	var room error
+	if o.Room < 0 {
+		room = fault.New("room", "room %d: use 1 or more entries, or 0 for %d", o.Room, DefaultRoom)
+	}
+	return errors.Join(o.address().Check(), room)
 }
 
 // An Archive is a database of messages that ended. It is safe for concurrent use.
@@ -112,9 +126,10 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 	a.unread = outage.NewMany(o.Logger, slog.LevelError, "cannot read the stream of endings; retrying", "reading the stream of endings again").Patient()
 	a.trouble = outage.NewMany(o.Logger, slog.LevelError, "cannot archive what ended; retrying", "archiving what ended again")
 	var err error
-	if a.config, err = o.config(); err != nil {
+	if a.config, err = o.address().Config(); err != nil {
 		return nil, err
 	}
+	a.config.MaxConns, a.config.MaxConnIdleTime = readers, idleFor
 	if a.pub, err = notify.NewPublisher(s, notify.PublisherOptions{MaxBody: math.MaxInt}); err != nil {
 		return nil, err
 	}
@@ -122,17 +137,15 @@ func New(s *notify.Store, o Options) (*Archive, error) {
 		return nil, err
 	}
 	// The pool only dials when it is asked for a connection.
-	if a.pool, err = pgxpool.NewWithConfig(context.Background(), a.config); err != nil {
-		return nil, fault.New("url", "url: %w; %s", oneLine(err), grammar)
-	}
-	return a, nil
+	a.pool, err = pgxpool.NewWithConfig(context.Background(), a.config)
+	return a, err
 }
 
 // Close closes the connections to the database. Term must have returned.
 func (a *Archive) Close() { a.pool.Close() }
 
 // Address returns the URL of the database without passwords.
-func (a *Archive) Address() string { return Redact(a.o.URL) }
+func (a *Archive) Address() string { return a.o.address().String() }
 
 // Stats are what an archive did since it was made.
 type Stats struct {

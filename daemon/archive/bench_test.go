@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -17,7 +18,7 @@ import (
 // BenchmarkArchive measures how many deaths a second are archived, with PostgreSQL and
 // Redis on the same machine: each of a message of 200 bytes with two headers.
 func BenchmarkArchive(b *testing.B) {
-	s, url := storetest.Open(b), archivetest.Database(b)
+	s, url := storetest.Open(b), databasetest.Database(b)
 	ctx := context.Background()
 	a := archivetest.Open(b, s, archive.Options{URL: url, Room: max(b.N, 1)})
 	if err := s.Of(topic).OpenArchive(ctx, max(b.N, 1)); err != nil {

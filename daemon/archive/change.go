@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -153,7 +154,7 @@ func (a *Archive) monthsBefore(ctx context.Context, before time.Time) (names []s
 func (a *Archive) drop(ctx context.Context, name string) (rows int, err error) {
 	table := pgx.Identifier{"bellhop", name}.Sanitize()
 	err = a.within(ctx, "DROP TABLE "+table, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(schemaLock)); err != nil {
+		if err := database.Lock(ctx, tx); err != nil {
 			return err
 		}
 		var there bool

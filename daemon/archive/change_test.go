@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -32,7 +33,7 @@ func changed(t testing.TB, want, got archive.Change, err error) {
 // due now. What is in use, or no publisher may send, is refused.
 func TestRequeue(t *testing.T) {
 	s := storetest.Open(t)
-	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
 	unreadable, foreign, twice := dead(2), dead(3), full()
 	unreadable.Fault, unreadable.Raw, unreadable.Record = record.ErrRecord, "?", notify.Record{}
 	foreign.Member = "no topic"
@@ -61,7 +62,7 @@ func TestRequeue(t *testing.T) {
 // An occurrence of a schedule without overlap is requeued as a message without a key.
 func TestRequeueOccurrence(t *testing.T) {
 	s := storetest.Open(t)
-	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
 	one := dead(1)
 	one.Record.Key, one.Record.IfBusy = store.ScheduleKey("nightly"), "drop"
 	write(t, a, "store1", one)
@@ -76,7 +77,7 @@ func TestRequeueOccurrence(t *testing.T) {
 // A message that is still a dead letter is requeued as that, and one that waits or was
 // claimed is not.
 func TestRequeueDeadLetters(t *testing.T) {
-	s, url := storetest.Open(t), archivetest.Database(t)
+	s, url := storetest.Open(t), databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	runTerm(t, a, s)
 	archivetest.Registered(t, s)
@@ -100,7 +101,7 @@ func TestRequeueDeadLetters(t *testing.T) {
 // Many rows are requeued a page at a time, each once.
 func TestRequeuePages(t *testing.T) {
 	s := storetest.Open(t)
-	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
 	var all []store.Ending
 	for i := range 130 {
 		all = append(all, dead(i))
@@ -148,7 +149,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	for month, want := range map[string]bool{"messages_2026_07": false, "messages_2026_09": false, "messages_2026_10": true} {
-		if there := archivetest.Ask(t, url, "SELECT to_regclass('bellhop.' || $1) IS NOT NULL", month)[0]; there != want {
+		if there := databasetest.Ask(t, url, "SELECT to_regclass('bellhop.' || $1) IS NOT NULL", month)[0]; there != want {
 			t.Errorf("%s is there: %v", month, there)
 		}
 	}
@@ -191,14 +192,8 @@ func TestWrongOptions(t *testing.T) {
 		o    archive.Options
 		want []string
 	}{
-		"nothing":         {archive.Options{}, []string{"url"}},
-		"everything":      {archive.Options{URL: "mysql://u:secret@h/d", PasswordFile: "/none", Room: -1}, []string{"url", "password_file", "room"}},
-		"no URL":          {archive.Options{URL: "postgres://u:sec%ret@h/d"}, []string{"url"}},
-		"words":           {archive.Options{URL: "host=h password=secret"}, []string{"url"}},
-		"a wrong port":    {archive.Options{URL: "postgres://u:secret@h:99999/d"}, []string{"url"}},
-		"a wrong mode":    {archive.Options{URL: "postgres://u@h/d?sslmode=maybe&password=secret"}, []string{"url"}},
-		"no certificate":  {archive.Options{URL: "postgres://u:secret@h/d?sslmode=verify-full&sslrootcert=/none"}, []string{"url"}},
-		"a bare password": {archive.Options{URL: "postgres://u:sec#ret@h/d"}, []string{"url"}},
+		"nothing":    {archive.Options{}, []string{"url"}},
+		"everything": {archive.Options{URL: "mysql://u:secret@h/d", PasswordFile: "/none", Room: -1}, []string{"url", "password_file", "room"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := archive.New(storetest.Open(t), test.o)
@@ -209,7 +204,7 @@ func TestWrongOptions(t *testing.T) {
 			if diff := cmp.Diff(test.want, fields); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
-			if text := fmt.Sprintf("%v %+v %#v", err, err, err); !errors.Is(err, notify.ErrInvalid) || strings.Contains(text, "secret") || strings.Contains(text, "sec#ret") {
+			if text := fmt.Sprintf("%v %+v %#v", err, err, err); !errors.Is(err, notify.ErrInvalid) || strings.Contains(text, "secret") {
 				t.Errorf("got %s", text)
 			}
 		})

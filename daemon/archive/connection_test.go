@@ -19,6 +19,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify/servers/child"
 	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -27,7 +28,7 @@ import (
 
 // A ring of the stream of endings that is lost is repeated by the next beat.
 func TestLostRing(t *testing.T) {
-	s, url := storetest.Open(t), archivetest.Database(t)
+	s, url := storetest.Open(t), databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
 	if err != nil {
@@ -48,7 +49,7 @@ func TestLostRing(t *testing.T) {
 // When the server of open connections takes no more writes, as after a failover, they are made again, without an error. The server is
 // the same here, which lets only new connections write.
 func TestServerBecomesReadOnly(t *testing.T) {
-	_, url := archivetest.Server(t)
+	_, url := databasetest.Server(t)
 	s := storetest.Open(t)
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
@@ -64,7 +65,7 @@ func TestServerBecomesReadOnly(t *testing.T) {
 	for _, statement := range []string{
 		"ALTER DATABASE archive SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()",
 	} {
-		archivetest.Exec(t, url, statement)
+		databasetest.Exec(t, url, statement)
 	}
 	n := 0
 	storetest.Eventually(t, "no old connection is left", func() bool {
@@ -85,12 +86,12 @@ func TestServerBecomesReadOnly(t *testing.T) {
 func backends(t *testing.T, url string) []string {
 	t.Helper()
 	const ask = "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = 'bellhop'"
-	return strings.Fields(archivetest.Ask(t, url, ask)[0].(string))
+	return strings.Fields(databasetest.Ask(t, url, ask)[0].(string))
 }
 
 // Behind a PgBouncer that gives each transaction another session, all calls work: as many archives as there are, over two sessions.
 func TestBehindPgBouncer(t *testing.T) {
-	server, direct := archivetest.Server(t)
+	server, direct := databasetest.Server(t)
 	through := bouncer(t, server)
 	s := storetest.Open(t)
 	first := archivetest.Open(t, s, archive.Options{URL: through})

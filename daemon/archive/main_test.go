@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -32,7 +33,7 @@ var noon = time.Date(2026, 10, 15, 12, 0, 0, 0, time.UTC)
 // open returns an archive in a database of the test's own, and the URL of that.
 func open(t testing.TB) (a *archive.Archive, url string) {
 	t.Helper()
-	url = archivetest.Database(t)
+	url = databasetest.Database(t)
 	return archivetest.Open(t, storetest.Open(t), archive.Options{URL: url}), url
 }
 

@@ -10,31 +10,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/bellhopd/bellhop/daemon/database"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
-
-// schemaLock is the advisory lock of whoever changes the schema.
-const schemaLock = 0x62656c6c686f70 // "bellhop"
-
-// changing begins a change of the schema: one at a time, which gives up when another's
-// search or backup holds it up, and ends with its process, should that be paused.
-const changing = `SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s';
-	SET LOCAL client_min_messages = warning`
-
-// change changes the schema in a transaction, under the lock.
-func (w *writer) change(ctx context.Context, f func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, w.conn, func(tx pgx.Tx) error {
-		if _, err := tx.Conn().PgConn().Exec(ctx, changing).ReadAll(); err != nil {
-			return err
-		}
-		if err := w.exec(ctx, tx, "SELECT pg_advisory_xact_lock($1)", int64(schemaLock)); err != nil {
-			return err
-		}
-		return f(tx)
-	})
-}
 
 // exec runs a statement. Its error names the statement.
 func (w *writer) exec(ctx context.Context, tx pgx.Tx, statement string, args ...any) error {
@@ -46,7 +27,7 @@ func (w *writer) exec(ctx context.Context, tx pgx.Tx, statement string, args ...
 // migrate makes the schema, or brings it to the version of this program. Error: an
 // ErrNewer, or that of the database.
 func (w *writer) migrate(ctx context.Context) error {
-	return w.change(ctx, func(tx pgx.Tx) error {
+	return database.Change(ctx, w.conn, func(tx pgx.Tx) error {
 		at, err := w.version(ctx, tx)
 		if err != nil {
 			return err
@@ -162,8 +143,8 @@ func (w *writer) ensure(ctx context.Context, months ...month) error {
 		if w.months[m] {
 			continue
 		}
-		err := w.change(ctx, func(tx pgx.Tx) error { return w.makeMonth(ctx, tx, m) })
-		if err != nil && conditionOf(err) != overlaps { // else an operator made one for a year, say
+		err := database.Change(ctx, w.conn, func(tx pgx.Tx) error { return w.makeMonth(ctx, tx, m) })
+		if err != nil && database.Condition(err) != overlaps { // else an operator made one for a year, say
 			return err
 		}
 		w.months[m] = true

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -46,19 +47,19 @@ func TestMonths(t *testing.T) {
 	write(t, a, "store1", at(1, last), at(2, first), at(3, time.UnixMilli(0)), at(4, time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)))
 	const where = "SELECT string_agg(relname || ' ' || id, ', ' ORDER BY id) FROM bellhop.messages m JOIN pg_class c ON c.oid = m.tableoid"
 	want := "messages_2025_12 m1, messages_2026_01 m2, messages_1970_01 m3, messages_9999_12 m4"
-	if got := archivetest.Ask(t, url, where)[0]; got != want {
+	if got := databasetest.Ask(t, url, where)[0]; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for month := range 2 { // this month and the next are made ahead
 		now := time.Now().UTC()
 		name := time.Date(now.Year(), now.Month()+time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format("bellhop.messages_2006_01")
-		if archivetest.Ask(t, url, "SELECT to_regclass($1)::text", name)[0] == nil {
+		if databasetest.Ask(t, url, "SELECT to_regclass($1)::text", name)[0] == nil {
 			t.Errorf("there is no %s", name)
 		}
 	}
-	archivetest.Exec(t, url, "DROP TABLE bellhop.messages_2025_12")
+	databasetest.Exec(t, url, "DROP TABLE bellhop.messages_2025_12")
 	write(t, a, "store1", at(5, last))
-	if n := archivetest.Ask(t, url, "SELECT count(*) FROM bellhop.messages_2025_12")[0]; n != int64(1) {
+	if n := databasetest.Ask(t, url, "SELECT count(*) FROM bellhop.messages_2025_12")[0]; n != int64(1) {
 		t.Errorf("a dropped month has %v rows", n)
 	}
 }
@@ -68,7 +69,7 @@ func TestMonths(t *testing.T) {
 func TestOtherPartitions(t *testing.T) {
 	a, url := open(t)
 	write(t, a, "store1", dead(1))
-	archivetest.Exec(t, url, `ALTER TABLE bellhop.messages DETACH PARTITION bellhop.messages_2026_10;
+	databasetest.Exec(t, url, `ALTER TABLE bellhop.messages DETACH PARTITION bellhop.messages_2026_10;
 		CREATE TABLE bellhop.old PARTITION OF bellhop.messages FOR VALUES FROM ('2001-01-01 00:00:00+00') TO ('2005-01-01 00:00:00+00')`)
 	write(t, a, "store1", at(2, time.Date(2003, 3, 3, 0, 0, 0, 0, time.UTC)))
 	err := a.Write(t.Context(), "store1", []store.Ending{dead(3)})
@@ -76,7 +77,7 @@ func TestOtherPartitions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), attach) {
 		t.Fatalf("got %v", err)
 	}
-	archivetest.Exec(t, url, attach)
+	databasetest.Exec(t, url, attach)
 	write(t, a, "store1", dead(3))
 	if diff := cmp.Diff([]string{"m1", "m3", "m2"}, ids(search(t, a, archive.Query{}, 10))); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
@@ -85,16 +86,16 @@ func TestOtherPartitions(t *testing.T) {
 
 // A month that is dropped while a term runs is made again.
 func TestMonthIsDropped(t *testing.T) {
-	s, url := storetest.Open(t), archivetest.Database(t)
+	s, url := storetest.Open(t), databasetest.Database(t)
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url}), s)
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)
-	archivetest.Exec(t, url, `DO $$ DECLARE p regclass; BEGIN
+	databasetest.Exec(t, url, `DO $$ DECLARE p regclass; BEGIN
 		FOR p IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'bellhop.messages'::regclass LOOP EXECUTE 'DROP TABLE ' || p; END LOOP; END $$`)
 	mustKill(t, s, 1, 2)
 	wantRows(t, url, 1)
-	if id := archivetest.Ask(t, url, "SELECT id FROM bellhop.messages")[0]; id != "m1" {
+	if id := databasetest.Ask(t, url, "SELECT id FROM bellhop.messages")[0]; id != "m1" {
 		t.Errorf("the row is of %v", id)
 	}
 }
@@ -102,21 +103,21 @@ func TestMonthIsDropped(t *testing.T) {
 // A user without a right is told the statement that needs it, without the password, and
 // nothing is lost. One whose schema was made for it needs no more.
 func TestRights(t *testing.T) {
-	s, root := storetest.Open(t), archivetest.Database(t)
+	s, root := storetest.Open(t), databasetest.Database(t)
 	user := "poor" + strings.ReplaceAll(strings.ToLower(notify.NewID()), "-", "_")
-	archivetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'very secret'", user))
+	databasetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'very secret'", user))
 	log, logged := archivetest.Log()
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "very secret"), Logger: log}), s)
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 2)
 	storetest.Eventually(t, "the log names the statement", func() bool { return strings.Contains(logged(), "CREATE SCHEMA bellhop: ERROR: permission denied") })
-	archivetest.Exec(t, root, "CREATE SCHEMA bellhop AUTHORIZATION "+user)
+	databasetest.Exec(t, root, "CREATE SCHEMA bellhop AUTHORIZATION "+user)
 	wantRows(t, root, 2)
 	if strings.Contains(logged(), "very secret") {
 		t.Errorf("the password is in the log:\n%s", logged())
 	}
 
-	archivetest.Exec(t, root, fmt.Sprintf("ALTER TABLE bellhop.messages OWNER TO CURRENT_USER; GRANT SELECT ON bellhop.messages TO %s", user))
+	databasetest.Exec(t, root, fmt.Sprintf("ALTER TABLE bellhop.messages OWNER TO CURRENT_USER; GRANT SELECT ON bellhop.messages TO %s", user))
 	a := archivetest.Open(t, s, archive.Options{URL: as(t, root, user, "very secret")})
 	if len(search(t, a, archive.Query{}, 10)) != 2 {
 		t.Error("a reader finds other rows")
@@ -136,9 +137,9 @@ func second[T any](_ T, err error) error { return err }
 // A wrong password is told without the password; one in a file is read anew for each
 // connection.
 func TestPasswordFile(t *testing.T) {
-	s, root := storetest.Open(t), archivetest.Database(t)
+	s, root := storetest.Open(t), databasetest.Database(t)
 	user := "filed" + strings.ReplaceAll(strings.ToLower(notify.NewID()), "-", "_")
-	archivetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'new secret'; CREATE SCHEMA bellhop AUTHORIZATION %s", user, user))
+	databasetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'new secret'; CREATE SCHEMA bellhop AUTHORIZATION %s", user, user))
 	file := filepath.Join(t.TempDir(), "password")
 	secret := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -160,7 +161,7 @@ func TestPasswordFile(t *testing.T) {
 
 // A disk that is full is told, and what ended waits.
 func TestDiskFull(t *testing.T) {
-	s, url := storetest.Open(t), archivetest.Database(t)
+	s, url := storetest.Open(t), databasetest.Database(t)
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
 	runTerm(t, a, s)
@@ -168,11 +169,11 @@ func TestDiskFull(t *testing.T) {
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)
 	const function = "CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; END $$"
-	archivetest.Exec(t, url, fmt.Sprintf(function, "RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'")+
+	databasetest.Exec(t, url, fmt.Sprintf(function, "RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'")+
 		"; CREATE TRIGGER full_disk BEFORE INSERT ON bellhop.messages FOR EACH ROW EXECUTE FUNCTION full_disk()")
 	mustKill(t, s, 1, 3)
 	storetest.Eventually(t, "the log says so", func() bool { return strings.Contains(logged(), "No space left on device") && a.Stats().Away })
-	archivetest.Exec(t, url, fmt.Sprintf(function, "RETURN NEW")) // DROP TRIGGER may meet an INSERT in a deadlock
+	databasetest.Exec(t, url, fmt.Sprintf(function, "RETURN NEW")) // DROP TRIGGER may meet an INSERT in a deadlock
 	wantRows(t, url, 3)
 	wantEmpty(t, s)
 }
@@ -217,8 +218,8 @@ func TestOddTexts(t *testing.T) {
 
 // In a database of few letters the others are replaced, for those messages alone.
 func TestOtherEncoding(t *testing.T) {
-	server, _ := archivetest.Server(t)
-	archivetest.Exec(t, server.URL("archive"), "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+	server, _ := databasetest.Server(t)
+	databasetest.Exec(t, server.URL("archive"), "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, storetest.Open(t), archive.Options{URL: server.URL("latin"), Logger: log})
 	umlaut := dead(6)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
-	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -65,7 +65,7 @@ func TestUnreadableRow(t *testing.T) {
 	a, url := open(t)
 	write(t, a, "store1", dead(1), dead(2), dead(3), dead(4), dead(5))
 	for id, set := range map[string]string{"m1": "history = '7'", "m2": "headers = '[]'", "m3": "options = '7'", "m4": "published = 'infinity'"} {
-		archivetest.Exec(t, url, "UPDATE bellhop.messages SET "+set+" WHERE id = '"+id+"'")
+		databasetest.Exec(t, url, "UPDATE bellhop.messages SET "+set+" WHERE id = '"+id+"'")
 	}
 	found := search(t, a, archive.Query{}, 100)
 	for _, row := range found {
@@ -262,7 +262,7 @@ func TestOtherSchema(t *testing.T) {
 		t.Errorf("without a schema: got %v", err)
 	}
 	write(t, a, "store1", dead(1))
-	archivetest.Exec(t, url, "INSERT INTO bellhop.versions VALUES (99); ALTER TABLE bellhop.messages RENAME TO other")
+	databasetest.Exec(t, url, "INSERT INTO bellhop.versions VALUES (99); ALTER TABLE bellhop.messages RENAME TO other")
 	_, err := a.Search(t.Context(), archive.Query{}, 1, "", false)
 	if !errors.Is(err, archive.ErrNewer) || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("with a newer schema, a search: got %v", err)
@@ -270,7 +270,7 @@ func TestOtherSchema(t *testing.T) {
 	if err := a.Write(t.Context(), "store1", []store.Ending{dead(2)}); !errors.Is(err, archive.ErrNewer) {
 		t.Errorf("with a newer schema, a write: got %v", err)
 	}
-	if n := archivetest.Ask(t, url, "SELECT count(*) FROM bellhop.other")[0]; n != int64(1) {
+	if n := databasetest.Ask(t, url, "SELECT count(*) FROM bellhop.other")[0]; n != int64(1) {
 		t.Errorf("something was written: %v rows", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -35,7 +36,7 @@ func bury(t testing.TB, s *notify.Store, from, to int) {
 
 // What dies in eight shards is archived side by side, over few connections, and one at rest.
 func TestEightShards(t *testing.T) {
-	s, url := storetest.Sharded(t, 8), archivetest.Database(t)
+	s, url := storetest.Sharded(t, 8), databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url, Room: 1000})
 	stop := storetest.Run(t, func(ctx context.Context) error { return termsOf(ctx, a, s) })
 	archivetest.Registered(t, s)
@@ -43,12 +44,12 @@ func TestEightShards(t *testing.T) {
 	bury(t, s, 0, topics)
 	wantRows(t, url, topics)
 	wantEmpty(t, s)
-	if n := archivetest.Ask(t, url, "SELECT count(DISTINCT store) FROM bellhop.messages")[0]; n != int64(8) {
+	if n := databasetest.Ask(t, url, "SELECT count(DISTINCT store) FROM bellhop.messages")[0]; n != int64(8) {
 		t.Errorf("the rows are of %v shards", n)
 	}
 	storetest.Eventually(t, "one connection is left", func() bool {
 		const others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-		return archivetest.Ask(t, url, others)[0] == int64(1)
+		return databasetest.Ask(t, url, others)[0] == int64(1)
 	})
 	stop()
 
@@ -69,7 +70,7 @@ func TestEightShards(t *testing.T) {
 // A shard that is away hides neither what others have nor that the database is away, too.
 func TestShardAndDatabaseAway(t *testing.T) {
 	const away = 3
-	server, url := archivetest.Server(t)
+	server, url := databasetest.Server(t)
 	s := storetest.ShardAway(t, 8, away)
 	log, logged := archivetest.Log()
 	a := archivetest.Open(t, s, archive.Options{URL: url, Logger: log})
@@ -104,7 +105,7 @@ func TestEqualEntries(t *testing.T) {
 		write(t, a, "one", dead(1))
 		write(t, a, "another", dead(1))
 	}
-	if n := archivetest.Ask(t, url, "SELECT count(*) FROM bellhop.messages")[0]; n != int64(2) {
+	if n := databasetest.Ask(t, url, "SELECT count(*) FROM bellhop.messages")[0]; n != int64(2) {
 		t.Errorf("there are %v rows", n)
 	}
 }

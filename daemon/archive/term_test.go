@@ -18,6 +18,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -97,10 +98,10 @@ func wantRows(t testing.TB, url string, n int) {
 	const count = "SELECT count(*), count(DISTINCT (topic, id)) FROM bellhop.messages"
 	var got []any
 	storetest.Eventually(t, fmt.Sprintf("%d messages are archived", n), func() bool {
-		if archivetest.Ask(t, url, "SELECT to_regclass('bellhop.messages')::text")[0] == nil {
+		if databasetest.Ask(t, url, "SELECT to_regclass('bellhop.messages')::text")[0] == nil {
 			return false
 		}
-		got = archivetest.Ask(t, url, count)
+		got = databasetest.Ask(t, url, count)
 		return got[1].(int64) >= int64(n)
 	})
 	if diff := cmp.Diff([]any{int64(n), int64(n)}, got); diff != "" {
@@ -119,7 +120,7 @@ func wantEmpty(t testing.TB, s *notify.Store) {
 
 // What dies is archived, also if the stream of endings was empty for a while: it rings.
 func TestTerm(t *testing.T) {
-	s, url := storetest.Open(t), archivetest.Database(t)
+	s, url := storetest.Open(t), databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	stop := runTerm(t, a, s)
 	archivetest.Registered(t, s)
@@ -153,7 +154,7 @@ func TestRest(t *testing.T) {
 			calls.Add(1)
 		}
 	})
-	a := archivetest.Open(t, s, archive.Options{URL: archivetest.Database(t)})
+	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term, Lease: carrier.MaxLease})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func TestRest(t *testing.T) {
 // A database that is away, at the start and later, loses nothing: it is told once, and
 // without a password.
 func TestDatabaseAway(t *testing.T) {
-	server, url := archivetest.Server(t)
+	server, url := databasetest.Server(t)
 	server.Stop()
 	s := storetest.Open(t)
 	log, logged := archivetest.Log()
@@ -235,14 +236,14 @@ func TestDatabaseAway(t *testing.T) {
 
 // A restart of the database before anything was archived is no fault.
 func TestDatabaseRestartedBeforeUse(t *testing.T) {
-	server, url := archivetest.Server(t)
+	server, url := databasetest.Server(t)
 	s := storetest.Open(t)
 	log, logged := archivetest.Log()
 	runTerm(t, archivetest.Open(t, s, archive.Options{URL: url, Logger: log}), s)
 	archivetest.Registered(t, s)
 	const resting = `SELECT count(*) = 1 AND every(state = 'idle') AND (SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhparent WHERE relname = 'messages') = 2
 		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
-	storetest.Eventually(t, "a connection rests, and the months are there", func() bool { return archivetest.Ask(t, url, resting)[0] == true })
+	storetest.Eventually(t, "a connection rests, and the months are there", func() bool { return databasetest.Ask(t, url, resting)[0] == true })
 	server.Stop()
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -257,7 +258,7 @@ func TestDatabaseRestartedBeforeUse(t *testing.T) {
 // A database that is killed again and again while messages die loses none, and has none
 // twice.
 func TestDatabaseKilled(t *testing.T) {
-	server, url := archivetest.Server(t)
+	server, url := databasetest.Server(t)
 	s := storetest.Open(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	runTerm(t, a, s)
@@ -278,7 +279,7 @@ func TestDatabaseKilled(t *testing.T) {
 // A Redis that is killed while it is archived loses no row of what surely died.
 func TestRedisKilled(t *testing.T) {
 	server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always")
-	url := archivetest.Database(t)
+	url := databasetest.Database(t)
 	s := storetest.At(t, server.URL(), "test")
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	runTerm(t, a, s)
@@ -314,7 +315,7 @@ func TestRedisKilled(t *testing.T) {
 	}
 	storetest.Eventually(t, "all that died is stored", func() bool { return a.Stats().Stored >= int64(died) })
 	wantEmpty(t, s)
-	got := archivetest.Ask(t, url, "SELECT count(*), count(DISTINCT (topic, id)) FROM bellhop.messages")
+	got := databasetest.Ask(t, url, "SELECT count(*), count(DISTINCT (topic, id)) FROM bellhop.messages")
 	if rows, messages := got[0].(int64), got[1].(int64); rows != messages || rows < int64(died) || rows > int64(died+unsure) {
 		t.Errorf("%d rows of %d messages, of which %d died, and %d may have", rows, messages, died, unsure)
 	}
@@ -323,7 +324,7 @@ func TestRedisKilled(t *testing.T) {
 // When Redis loses all that it held, the archive is registered again.
 func TestFlushAll(t *testing.T) {
 	s := storetest.Unhurried(storetest.At(t, storetest.Lend(t), "test"))
-	url := archivetest.Database(t)
+	url := databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
 	if err != nil {
@@ -339,7 +340,7 @@ func TestFlushAll(t *testing.T) {
 	archivetest.Registered(t, s)
 	mustKill(t, s, 3, 6)
 	wantRows(t, url, 6)
-	if n := archivetest.Ask(t, url, "SELECT count(DISTINCT store) FROM bellhop.messages")[0]; n != int64(2) {
+	if n := databasetest.Ask(t, url, "SELECT count(DISTINCT store) FROM bellhop.messages")[0]; n != int64(2) {
 		t.Errorf("rows of %v stores", n)
 	}
 }
@@ -382,14 +383,14 @@ func startOther(t testing.TB, s *notify.Store, url string) *os.Process {
 // Processes that archive the same stream of endings and are killed, or paused and go on later, lose
 // no row and write none twice.
 func TestProcesses(t *testing.T) {
-	s, url := storetest.Open(t), archivetest.Database(t)
+	s, url := storetest.Open(t), databasetest.Database(t)
 	paused := startOther(t, s, url)
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1) // the schema is there
 	died := 1
 	stored := func() int64 {
-		return archivetest.Ask(t, url, "SELECT count(*) FROM bellhop.messages")[0].(int64)
+		return databasetest.Ask(t, url, "SELECT count(*) FROM bellhop.messages")[0].(int64)
 	}
 	for range 3 {
 		killed := startOther(t, s, url)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
@@ -31,11 +32,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
-	config := w.config.ConnConfig.Copy()
-	if err := w.o.login(config); err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := database.Connect(ctx, w.config)
 	if err != nil {
 		return w.failedTo("connect", err)
 	}
@@ -124,7 +121,7 @@ func (w *writer) insertAll(ctx context.Context, storeID string, ended []store.En
 	switch {
 	case err == nil:
 		w.idled = true
-	case conditionOf(err) == noPartition:
+	case database.Condition(err) == noPartition:
 		clear(w.months) // one was removed: the next try makes it again
 	case !isAboutValue(err):
 		w.close() // a new one may be led to another server, or know other tables

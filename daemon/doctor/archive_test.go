@@ -10,6 +10,8 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -40,8 +42,8 @@ func (w *ward) wantArchived(url, want string) {
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	server, url := archivetest.Server(t)
-	shown := archive.Redact(url)
+	server, url := databasetest.Server(t)
+	shown := database.Redact(url)
 	const start = "start one with BELLHOP_ARCHIVE_URL: bellhop serve. Its log says what hinders it"
 	w.wantArchived("", "ok | off | ")
 	w.wantArchived(url, "warn | "+shown+" is up, and no daemon archives there: 0 wait | "+start)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/reach"
@@ -27,7 +27,7 @@ const (
 // Remedy returns what to do about an error of the connection to Redis or to the archive's database, or of a Redis that
 // refuses writes. It is empty for any other error.
 func Remedy(err error) string {
-	if archive.OfDatabase(err) {
+	if database.IsError(err) {
 		return databaseRemedy(err)
 	}
 	if remedy := tlsRemedy(err); remedy != "" {
@@ -99,7 +99,7 @@ func timedOut(err error) bool {
 // databaseRemedy returns what to do about an error of the archive's database; empty if that is for its administrator to say.
 func databaseRemedy(err error) string {
 	switch {
-	case archive.LockedOut(err):
+	case database.LockedOut(err):
 		return "check the user in BELLHOP_ARCHIVE_URL, and BELLHOP_ARCHIVE_PASSWORD_FILE"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "start PostgreSQL there (systemctl start postgresql), or name another in BELLHOP_ARCHIVE_URL"

@@ -15,6 +15,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -92,7 +93,7 @@ func (s *server) die(messages ...notify.Message) {
 
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	s := archived(t, archivetest.Database(t), httpapi.Options{TokensFile: rights(t)})
+	s := archived(t, databasetest.Database(t), httpapi.Options{TokensFile: rights(t)})
 	tenant := func(name string) map[string]string { return map[string]string{"Tenant": name} }
 	began := time.Now().Add(-time.Minute)
 	s.die(
@@ -153,7 +154,7 @@ func TestArchive(t *testing.T) {
 // A token reads rows of its topics alone, and bodies only if it may.
 func TestRightsToTheArchive(t *testing.T) {
 	t.Parallel()
-	s := archived(t, archivetest.Database(t), httpapi.Options{TokensFile: rights(t)})
+	s := archived(t, databasetest.Database(t), httpapi.Options{TokensFile: rights(t)})
 	s.die(notify.Message{Topic: "orders.new", ID: "a", Body: []byte("secret")}, notify.Message{Topic: "payments", ID: "d", Body: []byte("secret")})
 	for _, name := range []string{"reader", "bodies", "again", "some"} {
 		if got := s.found(name, ""); !slices.Equal(got, []string{"a"}) {
@@ -193,7 +194,7 @@ func TestRightsToTheArchive(t *testing.T) {
 // What is archived can be published again, and removed.
 func TestChangesOfTheArchive(t *testing.T) {
 	t.Parallel()
-	s := archived(t, archivetest.Database(t), httpapi.Options{TokensFile: rights(t)})
+	s := archived(t, databasetest.Database(t), httpapi.Options{TokensFile: rights(t)})
 	var all []notify.Message
 	for i := range 5 {
 		all = append(all, notify.Message{Topic: "orders.new", ID: fmt.Sprint(i), Body: []byte("x"), Headers: map[string]string{"Tenant": fmt.Sprint(i % 2)}})
@@ -230,7 +231,7 @@ func TestChangesOfTheArchive(t *testing.T) {
 // A database that is away is no fault of the caller, and hinders no other call.
 func TestArchiveAway(t *testing.T) {
 	t.Parallel()
-	database, address := archivetest.Server(t)
+	database, address := databasetest.Server(t)
 	s := archived(t, address, httpapi.Options{TokensFile: rights(t)})
 	s.die(notify.Message{Topic: "orders.new", ID: "a", Body: []byte("x")})
 	database.Stop()
@@ -249,7 +250,7 @@ func TestArchiveAway(t *testing.T) {
 // A call of the archive may take longer than others: the client hears why it failed, or the database is no more asked once the client is gone.
 func TestArchiveIsHeldUp(t *testing.T) {
 	t.Parallel()
-	url := archivetest.Database(t)
+	url := databasetest.Database(t)
 	store, service := archiving(t, url)
 	h := serve(t, store, httpapi.Options{Service: service}, httpapi.Timing{Answer: 5 * time.Second}) // the database gives up after 10
 	archivetest.Hold(t, url, "bellhop.messages")

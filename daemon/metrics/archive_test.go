@@ -8,6 +8,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -16,7 +17,7 @@ import (
 
 // What waits for the archive is shown, and what was stored there.
 func TestArchive(t *testing.T) {
-	server, url := archivetest.Server(t)
+	server, url := databasetest.Server(t)
 	s := storetest.Open(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url, Room: 77})
 	m := newMetrics(t, s, metrics.Options{})

@@ -1,10 +1,9 @@
-// Package archivetest gives tests a database to archive to.
+// Package archivetest gives tests an archive.
 package archivetest
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,61 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
-
-// shared is the server of a test package. It runs from its first use on.
-var shared struct {
-	mu     sync.Mutex
-	server *postgres.Server
-	err    error
-}
-
-// Database returns the URL of an empty database of the test's own, at a server that the
-// tests of a package share: they must not stop it. The package's TestMain is one of
-// storetest's.
-func Database(t testing.TB) (url string) {
-	t.Helper()
-	s := serverOf(t)
-	name := "test " + notify.NewID()
-	if err := s.Create(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
-	return s.URL(name)
-}
-
-func serverOf(t testing.TB) *postgres.Server {
-	t.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.server == nil && shared.err == nil {
-		if shared.server, shared.err = postgres.Start(context.Background(), postgres.Options{}); shared.err == nil {
-			storetest.AtEnd(shared.server.Close)
-		}
-	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.server
-}
-
-// Server starts a PostgreSQL server of the test's own, with an empty database, and returns
-// the URL of that. The server is closed when the test ends.
-func Server(t testing.TB, args ...string) (s *postgres.Server, url string) {
-	t.Helper()
-	s, err := postgres.Start(t.Context(), postgres.Options{Args: args})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if err := s.Create(t.Context(), "archive"); err != nil {
-		t.Fatal(err)
-	}
-	return s, s.URL("archive")
-}
 
 // Open returns an archive of a store, closed when the test ends.
 func Open(t testing.TB, s *notify.Store, o archive.Options) *archive.Archive {
@@ -93,56 +42,17 @@ func Registered(t testing.TB, s *notify.Store) {
 	})
 }
 
-// Exec runs statements in a database.
-func Exec(t testing.TB, url, statements string) {
-	t.Helper()
-	on(t, url, func(conn *pgx.Conn) error {
-		_, err := conn.PgConn().Exec(t.Context(), statements).ReadAll()
-		return err
-	})
-}
-
 // Hold waits for a table, which a registered archive may still have to make, and keeps others
 // from it until the test ends.
 func Hold(t testing.TB, url, table string) {
 	t.Helper()
-	storetest.Eventually(t, "there is a table "+table, func() bool { return Ask(t, url, "SELECT to_regclass($1) IS NOT NULL", table)[0] == true })
+	storetest.Eventually(t, "there is a table "+table, func() bool { return databasetest.Ask(t, url, "SELECT to_regclass($1) IS NOT NULL", table)[0] == true })
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	if _, err := conn.PgConn().Exec(t.Context(), "BEGIN; LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE").ReadAll(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Ask runs a query in a database, and returns the values of its first row: none if it has
-// no row.
-func Ask(t testing.TB, url, query string, args ...any) (values []any) {
-	t.Helper()
-	on(t, url, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(t.Context(), query, args...)
-		if err != nil {
-			return err
-		}
-		values, err = pgx.CollectOneRow(rows, func(row pgx.CollectableRow) ([]any, error) { return row.Values() })
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = nil
-		}
-		return err
-	})
-	return values
-}
-
-func on(t testing.TB, url string, f func(*pgx.Conn) error) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	if err := f(conn); err != nil {
 		t.Fatal(err)
 	}
 }

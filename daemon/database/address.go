@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +14,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/regular"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 )
+
+// connectWithin bounds how long a connection may take to be made.
+const connectWithin = 5 * time.Second
 
 // secrets are the parameters of a URL that hold a secret.
 var secrets = []string{"password", "sslpassword"}
@@ -25,6 +29,26 @@ const hidden = "xxxxx"
 
 // grammar is how the URL of a database is written.
 const grammar = "use postgres://USER@HOST:PORT/DATABASE, and a file for the password"
+
+// An Address is where a database is, and how to log in.
+type Address struct {
+	URL          string // postgres://USER@HOST/DATABASE, with parameters as libpq has them; required
+	PasswordFile string // read for each connection; overrides a password in URL; empty: that of URL
+}
+
+// String returns the URL without its passwords.
+func (a Address) String() string { return Redact(a.URL) }
+
+// Check returns a joined notify.Fault for a wrong url, and for a password_file that cannot
+// be read.
+func (a Address) Check() error {
+	_, err := a.Config()
+	var secret error
+	if a.PasswordFile != "" {
+		_, secret = a.password()
+	}
+	return errors.Join(err, fault.Renamed("password_file", secret))
+}
 
 // parse reads the URL of a database. The error is a notify.Fault, which does not repeat
 // the URL: it may hold a password.
@@ -75,29 +99,17 @@ func withoutSecrets(u *url.URL) (shown *url.URL, found []string) {
 	return shown, found
 }
 
-// Check returns a joined notify.Fault for what is wrong with the options.
-func (o Options) Check() error {
-	_, err := o.config()
-	var secret, room error
-	if o.PasswordFile != "" {
-		_, secret = o.password()
-	}
-	if o.Room < 0 {
-		room = fault.New("room", "room %d: use 1 or more entries, or 0 for %d", o.Room, DefaultRoom)
-	}
-	return errors.Join(err, fault.Renamed("password_file", secret), room)
-}
-
-// config returns the configuration of the driver. Its own parser does not see passwords
-// first, since it repeats in errors what it cannot read.
-func (o Options) config() (*pgxpool.Config, error) {
-	u, err := parse(o.URL)
+// Config returns how connections are made, with the limits of a pool of its own. The error
+// is a notify.Fault. The driver's own parser does not see passwords first, since it repeats
+// in errors what it cannot read.
+func (a Address) Config() (*pgxpool.Config, error) {
+	u, err := parse(a.URL)
 	if err != nil {
 		return nil, err
 	}
 	safe, _ := withoutSecrets(u)
 	if _, err := pgxpool.ParseConfig(safe.String()); err != nil {
-		return nil, fault.New("url", "url: %w; %s", oneLine(err), grammar)
+		return nil, fault.New("url", "url: %w; %s", lined{err}, grammar)
 	}
 	config, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
@@ -114,23 +126,31 @@ func (o Options) config() (*pgxpool.Config, error) {
 	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > connectWithin {
 		conn.ConnectTimeout = connectWithin
 	}
-	config.MaxConns, config.MaxConnIdleTime = readers, idleFor
-	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return o.login(c) }
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return a.login(c) }
 	return config, nil
 }
 
+// Connect makes a connection that is in no pool, as a Config of an Address says.
+func Connect(ctx context.Context, of *pgxpool.Config) (*pgx.Conn, error) {
+	config := of.ConnConfig.Copy()
+	if err := of.BeforeConnect(ctx, config); err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, config)
+}
+
 // login sets the password of a new connection, if that is in a file.
-func (o Options) login(c *pgx.ConnConfig) (err error) {
-	if o.PasswordFile != "" {
-		c.Password, err = o.password()
+func (a Address) login(c *pgx.ConnConfig) (err error) {
+	if a.PasswordFile != "" {
+		c.Password, err = a.password()
 	}
 	return err
 }
 
-func (o Options) password() (string, error) {
-	text, err := regular.Read(o.PasswordFile)
+func (a Address) password() (string, error) {
+	text, err := regular.Read(a.PasswordFile)
 	if err != nil {
-		return "", fmt.Errorf("password file of the archive: %w", err)
+		return "", fmt.Errorf("password file of the database: %w", err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
