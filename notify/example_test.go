@@ -355,3 +355,16 @@ func listenOnce(store *notify.Store, name, pattern string) {
 		log.Fatal(err)
 	}
 }
+
+func ExampleSQL() {
+	query, args, err := notify.SQL(notify.Message{Topic: "order.timeout", ID: "order-4711", Delay: 30 * time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// In the transaction that writes the order: tx.ExecContext(ctx, query, args...)
+	fmt.Println(query)
+	fmt.Println(len(args))
+	// Output:
+	// SELECT bellhop.publish($1, $2::bytea, "id" => $3::text, "delay" => $4::interval)
+	// 4
+}
