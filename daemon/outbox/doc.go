@@ -1,0 +1,16 @@
+// Package outbox publishes in the transactions of a PostgreSQL database.
+//
+// [Install] makes a table in the schema bellhop, and a function that writes to it in the
+// caller's transaction:
+//
+//	SELECT bellhop.publish('order.timeout', '{"total":12}', id => 'order-4711', delay => '30m')
+//
+// A row is there once the transaction commits, and never if it is rolled back. The relay of the
+// elected daemon publishes rows, in the order of the calls, and removes them. The function checks
+// what it is asked for as a publish does, by the same descriptions of fields, and refuses what is
+// wrong in the statement itself.
+//
+// The relay sleeps while nothing is there. A notification at each commit would take a lock of the
+// whole server, so publishers notify only while the relay holds an advisory lock, which it does
+// while it sleeps; and it cannot take that while a publisher is open that did not notify.
+package outbox
