@@ -50,7 +50,7 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 		a.serveCommand(), a.devCommand(),
 		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.keysCommand(), a.pushCommand(), a.scheduleCommand(), a.forecastCommand(),
 		a.pauseCommand(), a.resumeCommand(),
-		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.findCommand(), a.deadCommand(), a.archiveCommand(), a.exportCommand(),
+		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.findCommand(), a.deadCommand(), a.archiveCommand(), a.outboxCommand(), a.exportCommand(),
 		a.carrierCommand(), a.shardsCommand(), a.doctorCommand(), a.functionsCommand(), a.upgradeCommand(), a.rotateCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),
 	)
 	a.complete(root)

@@ -81,6 +81,16 @@ func Redact(raw string) string {
 	return shown.String()
 }
 
+// HasPassword reports whether the URL of a database has a password in it.
+func HasPassword(raw string) bool {
+	u, err := parse(raw)
+	if err != nil {
+		return false
+	}
+	_, found := withoutSecrets(u)
+	return len(found) > 0
+}
+
 // withoutSecrets returns a URL with its passwords hidden, and the passwords.
 func withoutSecrets(u *url.URL) (shown *url.URL, found []string) {
 	shown = &url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: u.Path}

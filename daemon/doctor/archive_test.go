@@ -69,7 +69,7 @@ func TestArchive(t *testing.T) {
 	server.Stop()
 	w.wantArchived("", "warn | off here, but the store has one: 2 wait, the oldest for <1m | set BELLHOP_ARCHIVE_URL; if there is to be none any more: bellhop archive close")
 	got := w.archived(url)
-	if !strings.HasPrefix(got, "fail | away: archive at "+shown+": ") || !strings.HasSuffix(got, " | start PostgreSQL there (systemctl start postgresql), or name another in BELLHOP_ARCHIVE_URL: Redis keeps the last 10 for it") ||
+	if !strings.HasPrefix(got, "fail | away: archive at "+shown+": ") || !strings.HasSuffix(got, " | start PostgreSQL there (systemctl start postgresql), or name another in its URL: Redis keeps the last 10 for it") ||
 		strings.Contains(got, "correct") {
 		t.Errorf("a database that is away: %s", got)
 	}

@@ -24,7 +24,7 @@ const (
 	diskRemedy   = "see Redis's log; the disk may be full"
 )
 
-// Remedy returns what to do about an error of the connection to Redis or to the archive's database, or of a Redis that
+// Remedy returns what to do about an error of the connection to Redis or to a database, or of a Redis that
 // refuses writes. It is empty for any other error.
 func Remedy(err error) string {
 	if database.IsError(err) {
@@ -96,15 +96,15 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// databaseRemedy returns what to do about an error of the archive's database; empty if that is for its administrator to say.
+// databaseRemedy returns what to do about an error of a database, which names that; empty if it is for its administrator to say.
 func databaseRemedy(err error) string {
 	switch {
 	case database.LockedOut(err):
-		return "check the user in BELLHOP_ARCHIVE_URL, and BELLHOP_ARCHIVE_PASSWORD_FILE"
+		return "check the user in its URL, and the password, or the file that holds it"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "start PostgreSQL there (systemctl start postgresql), or name another in BELLHOP_ARCHIVE_URL"
+		return "start PostgreSQL there (systemctl start postgresql), or name another in its URL"
 	case timedOut(err):
-		return "check the address in BELLHOP_ARCHIVE_URL, and whether that database hangs"
+		return "check the address in its URL, and whether that database hangs"
 	}
 	return ""
 }
