@@ -683,6 +683,24 @@ var mutants = []mutant{
 		"./daemon/archive", "TestTwice",
 	},
 	{
+		"a publisher that does not ring lets the relay fall asleep",
+		change{
+			"daemon/outbox/install.sql",
+			"IF NOT pg_try_advisory_xact_lock_shared({{.LockClass}}, {{.Lock}}) THEN",
+			"IF EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = {{.LockClass}} AND mode = 'ExclusiveLock') THEN",
+		},
+		"./daemon/outbox", "TestRing",
+	},
+	{
+		"everybody may publish to an outbox",
+		change{
+			"daemon/outbox/install.sql",
+			"REVOKE ALL ON FUNCTION {{.Functions}} FROM PUBLIC;\n",
+			"",
+		},
+		"./daemon/outbox", "TestRights",
+	},
+	{
 		"wrong counters are not repaired",
 		change{
 			"daemon/doctor/repair/repair.go",
