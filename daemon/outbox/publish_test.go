@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
@@ -89,6 +91,39 @@ func TestRows(t *testing.T) {
 	}
 	if asked := databasetest.Ask(t, url, "SELECT asked FROM bellhop.outbox ORDER BY seq LIMIT 1"); asked[0] != nil {
 		t.Errorf("nothing was asked for, and it is %v", asked)
+	}
+}
+
+// The statement of a message is the same to any driver, however that sends arguments.
+func TestDrivers(t *testing.T) {
+	t.Parallel()
+	url := installed(t)
+	m := notify.Message{
+		Topic: "order.timeout", ID: "o-1", Body: []byte("\x00'\\"), Delay: 90 * time.Second, MaxAttempts: 5, Fail: notify.FailDrop, Headers: map[string]string{"A": "'\\"}, ContentType: "text/plain",
+	}
+	query, args, err := notify.SQL(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		db, err := sql.Open("pgx", url+"?default_query_exec_mode="+mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(m, last(t, url)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", mode, diff)
+		}
+		databasetest.Exec(t, url, "DELETE FROM bellhop.outbox")
+		publish(t, connect(t, url+"?default_query_exec_mode="+mode), m)
+		if diff := cmp.Diff(m, last(t, url)); diff != "" {
+			t.Errorf("pgx, %s (-want +got):\n%s", mode, diff)
+		}
 	}
 }
 
