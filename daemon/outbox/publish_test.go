@@ -234,6 +234,32 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Every text of up to two characters of each kind is a topic, an id, a key, a content type, a name and a value of a
+// header for SQL exactly if it is one for Go.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, installed(t))
+	letters := []string{"", "a", "Z", "0", "_", "-", ".", "~", ":", "@", "[", "]", "^", "`", "{", "/", "!", "'", "\\", " ", "\n", "\x7f", "\u0085", "é", "$"}
+	for _, first := range letters {
+		for _, second := range letters {
+			text := first + second
+			for _, m := range []notify.Message{
+				{Topic: text},
+				{Topic: "t", ID: text},
+				{Topic: "t", Key: text},
+				{Topic: "t", ContentType: text},
+				{Topic: "t", Headers: map[string]string{text: ""}},
+				{Topic: "t", Headers: map[string]string{"a": text}},
+			} {
+				_, err := conn.Exec(t.Context(), "SELECT bellhop.publish($1, id => $2::text, key => $3::text, content_type => $4::text, headers => $5::jsonb)", m.Topic, m.ID, m.Key, m.ContentType, m.Headers)
+				if want := m.Faults(); (err == nil) != (want == nil) || err != nil && database.Condition(err) != "22023" {
+					t.Errorf("%+v: %v, and Go says %v", m, err, want)
+				}
+			}
+		}
+	}
+}
+
 func many(n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {
