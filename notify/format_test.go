@@ -70,8 +70,8 @@ func TestOtherFormat(t *testing.T) {
 		name, key, value string
 		says             string
 	}{
-		{"newer", "format", "10 PCkTC4e0vIsHuTz2", "has format 10, and this version of Bellhop works with format 9; bellhop upgrade was run on it"},
-		{"older", "format", "8 PCkTC4e0vIsHuTz2", "has format 8, and this version of Bellhop works with format 9"},
+		{"newer", "format", "11 PCkTC4e0vIsHuTz2", "has format 11, and this version of Bellhop works with formats 9 to 10; bellhop upgrade was run on it"},
+		{"older", "format", "8 PCkTC4e0vIsHuTz2", "has format 8, and this version of Bellhop works with formats 9 to 10"},
 		{"foreign", "format", "x", "has format x,"},
 		{"alike", "format", "90 ID", "has format 90,"},
 		{"from before", "epoch", "7", "from before formats had numbers"},

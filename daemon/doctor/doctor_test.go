@@ -335,7 +335,7 @@ func TestAnotherFormat(t *testing.T) {
 		if err != nil || worst != doctor.Fail {
 			t.Errorf("the worst is %v, %v", worst, err)
 		}
-		if f := findings[doctor.Format]; f.Verdict != doctor.Fail || !strings.HasSuffix(f.Found, fmt.Sprintf("has format %d, and this version of Bellhop works with format %d", format, reach.Newest().Number)) || f.Remedy != remedy {
+		if f := findings[doctor.Format]; f.Verdict != doctor.Fail || !strings.HasSuffix(f.Found, fmt.Sprintf("has format %d, and this version of Bellhop works with %s", format, reach.Formats())) || f.Remedy != remedy {
 			t.Errorf("got %+v", f)
 		}
 		if f, there := findings[doctor.Contents]; there {

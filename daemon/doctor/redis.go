@@ -72,9 +72,12 @@ func (e *exam) format(ctx context.Context) {
 		found, remedy, _ := strings.Cut(err.Error(), "; ") // which it names behind the fault
 		e.report(Format, Fail, found, remedy)
 	case err == nil && len(newer) > 0:
-		last := newer[len(newer)-1]
-		e.report(Format, Warn, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, last.Number, last.Adds),
-			"run bellhop upgrade when all programs are "+last.Since+" or newer")
+		adds := make([]string, len(newer))
+		for i := range newer {
+			adds[i] = newer[i].Adds
+		}
+		e.report(Format, Warn, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, newer[len(newer)-1].Number, strings.Join(adds, ", ")),
+			"run bellhop upgrade, which names the older programs that are left")
 	case err == nil:
 		e.report(Format, OK, fmt.Sprintf("%d, or nothing yet", format), "")
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ type Upgrade struct {
 }
 
 // ErrFormat is the error of a call that is refused until all programs work with a newer format of the store.
-var ErrFormat = errors.New("the store has an older format")
+var ErrFormat = reach.ErrFormat
 
 // LookAtUpgrade returns what Upgrade would do. Errors: an ErrUnfit for a store of a format that this version does not know, a RightsError,
 // or that of the connection.

@@ -19,6 +19,9 @@ import (
 // evicting keys, or with a store of another [Format].
 var ErrUnfit = errors.New("unfit redis")
 
+// ErrFormat is the error of a call that is refused until all programs work with a newer format of the store.
+var ErrFormat = errors.New("the store has an older format")
+
 // ErrNoRedis is the error where another program answers at the address of Redis.
 var ErrNoRedis = errors.New("what answers there is no Redis")
 

@@ -22,7 +22,7 @@ func Rehearsed() []string { return strings.Fields(called + " " + calledByRepair)
 // Next has the store work with the next format, too, as a later version does.
 func (s *Redis) Next() {
 	newest := s.newest()
-	s.formats = append(s.formats[:len(s.formats):len(s.formats)], Format{Number: newest.Number + 1, Since: "next", Adds: "more"})
+	s.formats = append(s.formats[:len(s.formats):len(s.formats)], Format{Number: newest.Number + 1, Adds: "more"})
 	for _, d := range append(s.known(), s.root) {
 		d.speak(newest.Number + 1)
 	}

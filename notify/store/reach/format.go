@@ -152,7 +152,9 @@ func (s Shard) CheckFormat(ctx context.Context) error {
 func (d *shard) checkFormat(ctx context.Context) error {
 	missing, err := d.marked(ctx, d.layout, true)
 	if err == nil && missing && d.isSharded() {
-		_, err = d.root.marked(ctx, d.layout, true)
+		if _, err = d.root.marked(ctx, d.layout, true); err == nil {
+			d.speak(d.root.format()) // which the shard will have
+		}
 	}
 	if err != nil && !errors.Is(err, ErrUnfit) {
 		return d.explain(ctx, err)

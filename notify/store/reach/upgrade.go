@@ -77,6 +77,9 @@ func (d *shard) raise(ctx context.Context, upgrade *script.Transition) error {
 		if err := d.checkFormat(ctx); err != nil || d.format() == to {
 			return err
 		}
+		if text, err := d.formatText(ctx); err != nil || text == "" { // none is there yet: it will have that of the root
+			return err
+		}
 		reply, err := d.run(ctx, upgrade, nil, []any{d.layout.mark(to)})
 		if err != nil {
 			return err

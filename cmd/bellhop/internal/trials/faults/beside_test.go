@@ -90,9 +90,9 @@ func TestUpgradeShutsOut(t *testing.T) {
 	})
 	publish(after, "u", "published before")
 	out, err := call(after, "upgrade", "--dry-run")
-	says(out, err, "format 9 → 10 adds more\n", "shuts out desk-3 (worker, ", " (daemon, ", "shuts out an older version, which made a call ")
+	says(out, err, "format 10 → 11 adds more\n", "shuts out desk-3 (worker, ", " (daemon, ", "shuts out an older version, which made a call ")
 	out, err = call(after, "upgrade")
-	says(out, err, "9, and 10 would shut out ", "desk-3 (worker, ", "; replace them, or shut them out with yes")
+	says(out, err, "10, and 11 would shut out ", "desk-3 (worker, ", "; replace them, or shut them out with yes")
 	if code := new(exec.ExitError); !errors.As(err, &code) || code.ExitCode() != 1 {
 		t.Errorf("an upgrade beside older programs: %v", err)
 	}
@@ -104,14 +104,14 @@ func TestUpgradeShutsOut(t *testing.T) {
 	for log, p := range map[string]*child.Process{daemonLog: daemon, workerLog: worker} {
 		storetest.Receive(t, "an older program ends", p.Done())
 		text, err := os.ReadFile(log)
-		says(string(text), err, "has format 10, and this version of Bellhop works with format 9; bellhop upgrade was run on it")
+		says(string(text), err, "has format 11, and this version of Bellhop works with formats 9 to 10; bellhop upgrade was run on it")
 	}
 	start("the daemon after", after, "serve")
 	publish(after, "u", "published after")
 	out, err = call(after, "work", "u", "--count", "1")
 	says(out, err, "published after")
 	out, err = call(after, "upgrade")
-	says(out, err, "nothing to do: the store has format 10, the newest of this version\n")
+	says(out, err, "nothing to do: the store has format 11, the newest of this version\n")
 }
 
 // buildBefore builds the program of the version before, and returns its path.

@@ -84,20 +84,11 @@ func run(m *testing.M) (int, error) {
 	return 0, goleak.Find(goleak.IgnoreAnyFunction("github.com/bellhopd/bellhop/notify/servers/child.Start.func1"))
 }
 
-// build builds the program as make install does or, if the tests have the race detector, as the tests: each compiles the same. In a test binary of
-// the version after it is of that version.
-func build(to string) error {
-	if isAfter {
-		return buildAfter(to)
-	}
-	return compile("build", "-trimpath", "-o", to, program)
-}
-
 const program = "github.com/bellhopd/bellhop/cmd/bellhop"
 
-// compile runs go with a command and its arguments.
-func compile(command string, args ...string) error {
-	c := exec.Command("go", append([]string{command}, args...)...)
+// build builds the program as make install does or, if the tests have the race detector, as the tests: each compiles the same.
+func build(to string, args ...string) error {
+	c := exec.Command("go", append([]string{"build", "-trimpath", "-o", to}, append(args, program)...)...)
 	info, _ := debug.ReadBuildInfo()
 	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		c.Args = slices.Insert(c.Args, 2, "-race")

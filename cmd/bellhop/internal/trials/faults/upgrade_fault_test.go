@@ -2,57 +2,24 @@ package faults_test
 
 import (
 	"context"
-	"flag"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/bellhopd/bellhop/notify/store/reach"
-	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// isAfter reports whether this test binary is of the version after, which knows one format more.
-var isAfter = reach.Newest().Since == "next"
-
-// buildAfter builds the program of the version after.
-func buildAfter(to string) error { return compile("build", append(after, "-o", to, program)...) }
-
-// after has go compile the version after.
-var after = []string{"-trimpath", "-ldflags", "-w -X github.com/bellhopd/bellhop/notify/store/reach.next=more"}
-
-// A store of the version before is upgraded under load, beside programs of that version, which are shut out, and of the version after. The test
-// binary has to be of that, too, since it is most of the processes.
+// A store of the version before is upgraded under load, beside programs of that version, which are shut out, and of this one.
 func TestUpgradeUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	if isAfter {
-		before := buildBefore(t)
-		at := slices.IndexFunc(faults, func(f fault) bool { return f.name == upgradeFaults[0].name })
-		var plans []plan
-		for n, fsync := range []string{"always", "everysec"} {
-			upgrade := step{Fault: at, Target: "redis", At: warm, For: time.Second}
-			plans = append(plans, plan{Seed: *seedFlag + uint64(n), Fsync: fsync, Sharded: n == 1, Steps: []step{upgrade}, Before: before})
-		}
-		rounds(t, plans)
-		return
+	before := buildBefore(t)
+	at := slices.IndexFunc(faults, func(f fault) bool { return f.name == upgradeFaults[0].name })
+	var plans []plan
+	for n, fsync := range []string{"always", "everysec"} {
+		upgrade := step{Fault: at, Target: "redis", At: warm, For: time.Second}
+		plans = append(plans, plan{Seed: *seedFlag + uint64(n), Fsync: fsync, Sharded: n == 1, Steps: []step{upgrade}, Before: before})
 	}
-	itself := filepath.Join(t.TempDir(), "after.test")
-	storetest.Must(t, compile("test", append(after, "-c", "-vet=off", "-o", itself, program+"/internal/trials/faults")...))
-	args := []string{"-test.run=^TestUpgradeUnderLoad$", "-test.v"}
-	flag.Visit(func(f *flag.Flag) {
-		if !strings.HasPrefix(f.Name, "test.") {
-			args = append(args, "-"+f.Name+"="+f.Value.String())
-		}
-	})
-	out, err := exec.CommandContext(t.Context(), itself, args...).CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
-	}
+	rounds(t, plans)
 }
 
 // upgradeFaults hit the programs of the version before. They have no targets among all faults, since one needs two versions.
@@ -60,8 +27,7 @@ var upgradeFaults = []fault{{"upgrade", nil, upgrade, 0, 0}}
 
 const upgradeKind = "upgrade redis"
 
-// upgrade gives a store the format of the version after, and ends all programs of the version before. The heal starts those of the version after in
-// their place.
+// upgrade gives a store the newest format, and ends all programs of the version before. The heal starts those of this version in their place.
 func upgrade(ctx context.Context, w *world, v *victim, _ time.Duration) (healing, error) {
 	var old []*member
 	for _, m := range w.crew {

@@ -22,7 +22,7 @@ import (
 func programAfter(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "after")
-	storetest.Must(t, buildAfter(path))
+	storetest.Must(t, build(path, "-ldflags", "-w -X github.com/bellhopd/bellhop/notify/store/reach.next=more"))
 	return path
 }
 
@@ -79,15 +79,15 @@ func TestUpgradeByButtonAndByDev(t *testing.T) {
 	start(env, "serve")
 	_, at, _ := strings.Cut(env[len(env)-1], "=")
 	v := newVisitor(t, "http://"+at+"/ui/")
-	page := v.await("carriers", `<strong>format</strong>: 9, and this version works with 10, which adds more<br>`)
-	if !strings.Contains(page, "run bellhop upgrade when all programs are next or newer") || !strings.Contains(page, `<button id="upgrade">Upgrade</button>`) {
+	page := v.await("carriers", `<strong>format</strong>: 10, and this version works with 11, which adds more<br>`)
+	if !strings.Contains(page, "run bellhop upgrade, which names the older programs that are left") || !strings.Contains(page, `<button id="upgrade">Upgrade</button>`) {
 		t.Errorf("the page of carriers: %s", page)
 	}
 	asked := v.send("acts/upgrade", page)
-	if !strings.Contains(asked, "Upgrade the store from format 9 to 10, which adds more? It shuts out older programs, such as an older version, which made a call ") {
+	if !strings.Contains(asked, "Upgrade the store from format 10 to 11, which adds more? It shuts out older programs, such as an older version, which made a call ") {
 		t.Errorf("it is not asked whether that is meant: %s", asked)
 	}
-	if done := v.send("acts/upgrade", asked, "sure", "1"); !strings.Contains(done, "Upgraded the store to format 10") || strings.Contains(done, `id="upgrade"`) {
+	if done := v.send("acts/upgrade", asked, "sure", "1"); !strings.Contains(done, "Upgraded the store to format 11") || strings.Contains(done, `id="upgrade"`) {
 		t.Errorf("it is not said that the store is upgraded: %s", done)
 	}
 	if again := v.send("acts/upgrade", v.await("carriers", "Carriers"), "sure", "1"); !strings.Contains(again, "There is nothing to upgrade") {
@@ -100,7 +100,7 @@ func TestUpgradeByButtonAndByDev(t *testing.T) {
 	found(env)
 	server.Stop()
 	dev := start(env, "dev", "--no-tour", "--dir", dir)
-	dev.says("The data had format 9. It has 10 now, which adds more; older programs cannot use it.\n")
+	dev.says("The data had format 10. It has 11 now, which adds more; older programs cannot use it.\n")
 	dev.says("Ctrl-C ends this.")
 }
 

@@ -48,7 +48,7 @@ type world struct {
 	lease  time.Duration // of the carrier
 	log    *history.Log  // of the harness
 
-	upgraded atomic.Bool // to the format of the version after, so that no program of the version before can start
+	upgraded atomic.Bool // to the newest format, so that no program of the version before can start
 
 	fsync   string // of Redis
 	machine *machine.Machine
