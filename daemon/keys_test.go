@@ -68,6 +68,9 @@ func storeAll(t *testing.T, s *notify.Store) {
 	if err := s.Of("mail").OpenArchive(t.Context(), 100); err != nil { // which no daemon here empties
 		t.Fatal(err)
 	}
+	if _, err := s.Of("mail").BeginRelay(t.Context(), store.Relay{Outbox: "shop", Token: "t"}); err != nil {
+		t.Fatal(err)
+	}
 	claimer := subscriberstest.Claimer(t, s)
 	hand := func() *subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", ID: notify.NewID(), Body: []byte("x"), TTL: time.Hour, UniqueFor: time.Hour})

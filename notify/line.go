@@ -77,6 +77,20 @@ func ParseExported(raw []byte) (Message, error) {
 	return l.Message()
 }
 
+// ParseAsked reads a message that stands in a row: asked has, unless it is nil, all members of its line but the topic, the id and the body. The
+// error is that of ParseLine.
+func ParseAsked(topic, id string, body, asked []byte) (Message, error) {
+	l := LineReader{m: Message{Topic: topic, ID: id, Body: body}, text: true}
+	if asked != nil {
+		if err := strictjson.Members(asked, l.Read); err != nil {
+			return Message{}, lineFault(err)
+		}
+	}
+	m, err := l.Message()
+	m.Topic, m.ID, m.Body, m.Restore = topic, id, body, nil
+	return m, err
+}
+
 // A LineReader reads the members of a line into a message: described fields as HTTP,
 // NATS and flags read them, the others as Line defines them. It is for a caller that has
 // other members beside these.

@@ -272,7 +272,7 @@ func (p *Publisher) redraw(batch []*outgoing) (again []*outgoing) {
 // happens if their id is in use.
 func (p *Publisher) call(ctx context.Context, batch []*outgoing) {
 	for len(batch) > 0 {
-		plain, as, rest := split(batch)
+		plain, as, rest := split(batch, (*outgoing).member)
 		p.callBy(ctx, store.Shard.Publish, plain)
 		for page := range slices.Chunk(as, asItems) {
 			p.callBy(ctx, store.Shard.PublishAs, page)
@@ -282,18 +282,18 @@ func (p *Publisher) call(ctx context.Context, batch []*outgoing) {
 }
 
 // split returns the messages of a batch for either way to publish, and the rest, which
-// begins with an id that the other way has: so those of one id are published in order.
-func split(batch []*outgoing) (plain, as, rest []*outgoing) {
+// begins with a name that the other way has: so those of one name are published in order.
+func split(batch []*outgoing, name func(*outgoing) string) (plain, as, rest []*outgoing) {
 	if !slices.ContainsFunc(batch, (*outgoing).isAs) {
 		return batch, nil, nil
 	}
-	way := make(map[string]bool, len(batch)) // of each member: whether it is that of as
+	way := make(map[string]bool, len(batch)) // of each name: whether it is that of as
 	for i, out := range batch {
-		member, isAs := record.Member(out.Topic, out.ID), out.isAs()
-		if other, known := way[member]; known && other != isAs {
+		one, isAs := name(out), out.isAs()
+		if other, known := way[one]; known && other != isAs {
 			return plain, as, batch[i:]
 		}
-		if way[member] = isAs; isAs {
+		if way[one] = isAs; isAs {
 			as = append(as, out)
 		} else {
 			plain = append(plain, out)
@@ -335,9 +335,11 @@ func (out *outgoing) as() *store.As {
 	return &store.As{IfExists: out.IfExists, MaxWait: out.MaxWait, After: out.Then == After, Unique: out.UniqueFor, Drop: out.IfBusy == dropped}
 }
 
+func (out *outgoing) member() string { return record.Member(out.Topic, out.ID) }
+
 // publish returns the message as the store takes it.
 func (out *outgoing) publish() store.Publish {
-	member := record.Member(out.Topic, out.ID)
+	member := out.member()
 	return store.Publish{
 		Topic: out.Topic, Member: member, Tail: out.tail,
 		When: when(out.Delay, out.Due, record.Spread(member, out.Spread)), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Key: out.Key, Restored: out.restored, As: out.as(),

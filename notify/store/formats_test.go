@@ -34,6 +34,12 @@ func TestFormatsOnlyGrow(t *testing.T) {
 		}
 		written = append(written, name)
 	}
+	table := strings.Join(strings.Fields(script.KeyTable()), " ")
+	for n := reach.Newest().Number; n > 9; n-- {
+		if said, has := strings.Count(table, fmt.Sprintf("; from format %d on", n)), strings.Count(formats, fmt.Sprintf("%d key ", n)); said != has {
+			t.Errorf("format %d brings %d keys, and the table says so of %d", n, has, said)
+		}
+	}
 	found := held(t)
 	for _, name := range found {
 		if !slices.Contains(written, name) {

@@ -31,6 +31,9 @@ func At(due time.Time) When {
 	return When(max(ms, 1))
 }
 
+// After returns a due time of which a part has passed, in whole milliseconds: a delay is so much shorter, and at least none.
+func (w When) After(passed time.Duration) When { return min(w+When(max(passed, 0).Milliseconds()), 0) }
+
 // A Publish is a message on its way into a shard.
 type Publish struct {
 	Topic  string
@@ -140,6 +143,11 @@ func (s Shard) Publish(ctx context.Context, batch []Publish) ([]Placed, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.published(r, batch, order)
+}
+
+// published reads what became of each message of a batch, in the order of the reply.
+func (s Shard) published(r *script.Reply, batch []Publish, order []int) ([]Placed, error) {
 	all := make([]Placed, len(batch))
 	now := r.Integer()
 	for _, i := range order {
@@ -237,6 +245,15 @@ type asking struct {
 // PublishAs publishes messages whose As is set, one after the other, each as if
 // alone. It returns what became of each, and repeats and fails as Publish does.
 func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error) {
+	r, err := s.Repeat(ctx, publishAsScript, publishAsArgs(batch)...)
+	if err != nil {
+		return nil, err
+	}
+	return publishedAs(r, len(batch))
+}
+
+// publishAsArgs returns the script's arguments for a batch.
+func publishAsArgs(batch []Publish) []any {
 	args := make([]any, 0, 4*len(batch)+2)
 	for i := range batch {
 		p := &batch[i]
@@ -246,13 +263,14 @@ func (s Shard) PublishAs(ctx context.Context, batch []Publish) ([]Placed, error)
 		})
 		args = append(args, &p.Topic, &p.Member, asks, &p.Tail)
 	}
-	r, err := s.Repeat(ctx, publishAsScript, args...)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Placed, len(batch))
+	return args
+}
+
+// publishedAs reads what became of each of n messages.
+func publishedAs(r *script.Reply, n int) ([]Placed, error) {
+	all := make([]Placed, n)
 	now := r.Integer()
-	for i := range batch {
+	for i := range all {
 		all[i] = placedAsIn(r, now)
 	}
 	return all, r.End()

@@ -103,6 +103,11 @@ func (s Shard) RepairWorkers(ctx context.Context, step RepairStep) (Repaired, er
 	return s.repair(ctx, repairLeftoversScript, script.Keys.Workers, step)
 }
 
+// RepairRelayed checks a page of what is noted of outboxes. It finds what cannot be read.
+func (s Shard) RepairRelayed(ctx context.Context, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairLeftoversScript, script.Keys.Relayed, step)
+}
+
 // RepairReasons checks a page of the reasons of deaths. It finds those without a dead letter.
 func (s Shard) RepairReasons(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairLeftoversScript, script.Keys.Deaths, step)

@@ -235,7 +235,7 @@ func (r *run) schedules(ctx context.Context, recurs map[string]bool) error {
 func (r *run) leftovers(ctx context.Context) error {
 	for _, repair := range []pageRepair{
 		r.shard.RepairAttempts, r.shard.RepairExpiries, r.shard.RepairExtras, r.shard.RepairTaken, r.shard.RepairReasons,
-		r.shard.RepairClaims, r.shard.RepairWorkers,
+		r.shard.RepairClaims, r.shard.RepairWorkers, r.shard.RepairRelayed,
 	} {
 		if _, err := r.scan(ctx, repair); err != nil {
 			return err

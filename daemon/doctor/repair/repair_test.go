@@ -378,6 +378,9 @@ var damages = []struct {
 		do(t, store, "ZADD", "claims", 17, "x", 18, "10 1 orders w", 20, "20 1 orders w")
 		do(t, store, "HSET", "workers", "a", "x", "b", `{"name":"w"}`)
 	}, []string{"unreadable x claims", "unreadable 10 1 orders w claims", "unreadable a workers"}, nil},
+	{"what is noted of outboxes is foreign", func(t *testing.T, store *notify.Store) {
+		do(t, store, "HSET", "relayed", "a", "TOKEN 7\n1:2 33:44", "b", "TOKEN \n", "c", "TOKEN 7\n1:2 x", "d", "x", "e", "TOKEN 7\n1:2  3:4")
+	}, []string{"unreadable c relayed", "unreadable d relayed", "unreadable e relayed"}, nil},
 	{"everything but the records is lost", func(t *testing.T, store *notify.Store) {
 		keys := store.Keys()
 		for _, key := range []string{keys.ScheduledTopics(), keys.Scheduled("orders"), keys.ReadyTopics(), keys.Ready("orders"), keys.Leased(), keys.Broadcasts(), keys.Topics(), keys.Dead("orders"), keys.Deaths(), keys.Attempts(), keys.Expiries()} {

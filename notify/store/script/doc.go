@@ -121,6 +121,8 @@
 //	                                 made, both in ms, AT 0 if the id was in use
 //	rules:TOPIC             hash     names of schedules → JSON of the rule, a newline, and the record of an occurrence without its
 //	                                 times
+//	relayed                 hash     ids of outboxes → TOKEN BATCH, a newline, and SEQ:CALLED of the rows of that batch that were
+//	                                 taken, called in us, a space between: see relay.lua; from format 10 on
 //	mark                    string   nothing; it is written behind a call that replicas confirm
 //	room:SHARE              string   ms until which less than that share of memory is surely in use; 0: it is in use
 //	carrier                 string   token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease

@@ -282,6 +282,9 @@ func (k Keys) Rules(topic string) string { return k.each("rules_of", topic) }
 // Logouts is the sorted set of the logins to the console that ended before their time, by the time until which their cookies would be good.
 func (k Keys) Logouts() string { return k.one("LOGOUTS") }
 
+// Relayed is the hash of which rows of each outbox were taken last.
+func (k Keys) Relayed() string { return k.one("RELAYED") }
+
 // Mark is the string that is written behind a call that replicas are to confirm. It holds nothing.
 func (k Keys) Mark() string { return k.one("MARK") }
 

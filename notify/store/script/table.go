@@ -24,6 +24,7 @@ type row struct {
 	with   string // their values or scores
 	public bool   // a channel for programs of any language: in a store of one shard its name begins with the prefix alone
 	place  Place  // that the key is; 0: it is none
+	since  int    // the format that brings it; 0: the oldest
 }
 
 // table is everything that Bellhop has in Redis. All names in Go and in Lua are made
@@ -83,6 +84,7 @@ var table = []row{
 	{lua: "SCHEDULES", name: "schedules-due", kind: kindZSet, holds: "TOPIC:NAME of all schedules", with: "ms at which the carrier looks at it: it is to be filled then; inf: it is paused, or at its end"},
 	{lua: "schedules_of", name: "schedules:", of: "topic", kind: kindHash, holds: "names of schedules", with: "state: NAME=NUMBER of each, a space before it: revision, cursor, fell, made, missed, taken, paused, refused, unread; behind a newline, with a space before each, SECONDS,DUE,AT of the last 64 occurrences that were made: its time, when its message is due, and when that was made, both in ms, AT 0 if the id was in use"},
 	{lua: "rules_of", name: "rules:", of: "topic", kind: kindHash, holds: "names of schedules", with: "JSON of the rule, a newline, and the record of an occurrence without its times"},
+	{lua: "RELAYED", name: "relayed", kind: kindHash, holds: "ids of outboxes", with: "TOKEN BATCH, a newline, and SEQ:CALLED of the rows of that batch that were taken, called in us, a space between: see relay.lua", since: 10},
 	{lua: "MARK", name: "mark", kind: kindString, holds: "nothing; it is written behind a call that replicas confirm"},
 	{lua: "room_of", name: "room:", of: "share", kind: kindString, holds: "ms until which less than that share of memory is surely in use; 0: it is in use"},
 	{lua: "CARRIER", name: "carrier", kind: kindString, holds: "token of the elected carrier, EPOCH SINCE LEASE NAME; its time to live is the lease"},

@@ -34,12 +34,16 @@ func (r row) title() string {
 	return r.name + strings.ToUpper(r.of)
 }
 
-// text returns what a row holds, with its values or scores.
+// text returns what a row holds, with its values or scores, and the format that brings it.
 func (r row) text() string {
-	if r.with == "" {
-		return r.holds
+	text := r.holds
+	if r.with != "" {
+		text += " → " + r.with
 	}
-	return r.holds + " → " + r.with
+	if r.since > 0 {
+		text += fmt.Sprintf("; from format %d on", r.since)
+	}
+	return text
 }
 
 // wrapped returns a text in lines of at most width, broken between words.

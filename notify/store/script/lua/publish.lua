@@ -13,8 +13,4 @@
 --   each that is blocked by another of its key its place, from -1 down.
 local refusal, us, now = Memory.refuse_to_grow()
 if refusal then return refusal end
-if #ARGV == 6 and tonumber(ARGV[5]) then
-  local reply = Enter.alone(ARGV[2], ARGV[4], tonumber(ARGV[5]), ARGV[6], us, now)
-  if reply then return reply end
-end
 return Batch.publish(us, now)

@@ -8,19 +8,4 @@
 --   before in ms, 0 if there was none; its state, '' if it is refused.
 local refusal, us, now = Memory.refuse_to_grow()
 if refusal then return refusal end
-local c = { us = us, now = now, rings = {}, later = {}, latest = {} }
-local reply = { now }
-for i = 1, #ARGV, 4 do
-  local one = cjson.decode(ARGV[i + 2])
-  one.topic, one.member, one.tail = ARGV[i], ARGV[i + 1], ARGV[i + 3]
-  for _, value in ipairs(Conflicts.publish(c, one)) do reply[#reply + 1] = value end
-end
-for topic in pairs(c.later) do Places.index_scheduled(topic) end
-for topic, n in pairs(c.rings) do Rings.ring(topic, n, us) end
-if current.blocked then Endings.settle() end
-if current.dropped then
-  for i = 2, #ARGV, 4 do
-    if current.dropped[ARGV[i]] then reply[i], reply[i + 3] = 'dropped', 'done' end
-  end
-end
-return reply
+return Conflicts.publish_all(us, now)

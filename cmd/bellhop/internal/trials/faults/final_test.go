@@ -114,7 +114,7 @@ func (r *reader) read(f *history.Final, name string) {
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "logouts", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
 		"claims", "workers", "keyed", "keys", "seats", "heads", "slots", "done", "done-first", "hooks", "endings", "standbys",
-		"pushes", "schedules", "schedules-due", "rules":
+		"pushes", "schedules", "schedules-due", "rules", "relayed":
 	case "alarms":
 		for entry := range r.sorted(name) {
 			if !strings.HasPrefix(entry, "/") { // a topic that used up its rate, for which nobody rings any more

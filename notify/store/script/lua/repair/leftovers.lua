@@ -1,11 +1,11 @@
 -- Checks what is kept beside messages: attempts, expiries, extras and reasons of deaths must belong to one, and taken to a record that
 -- begins with =. What is kept of one that succeeded may have attempts. A successor of nothing is published. Entries of workers and of
--- what they claimed must be readable: the housekeeping forgets others.
--- KEY: attempts, expiries, extras, taken, deaths, claims or workers.
+-- what they claimed must be readable: the housekeeping forgets others. So must be what is noted of outboxes.
+-- KEY: attempts, expiries, extras, taken, deaths, claims, workers or relayed.
 -- ARGV: those of all (shared/repair.lua).
 -- Reply: that of all.
 local us, now = clock()
-local is_set, is_of_workers = KEY == EXPIRIES or KEY == TAKEN or KEY == CLAIMS, KEY == CLAIMS or KEY == WORKERS
+local is_set, is_of_none = KEY == EXPIRIES or KEY == TAKEN or KEY == CLAIMS, KEY == CLAIMS or KEY == WORKERS or KEY == RELAYED
 local next_page, members = Repair.page_of(is_set and 'ZSCAN' or 'HSCAN', KEY)
 
 local function belongs(member)
@@ -16,6 +16,9 @@ local function belongs(member)
   elseif KEY == WORKERS then
     local ok, entry = pcall(cjson.decode, call('HGET', KEY, member) or '{}')
     return ok and type(entry) == 'table'
+  elseif KEY == RELAYED then
+    local rows = string.match(call('HGET', KEY, member) or ' \n', '^%S* %S*\n(.*)$')
+    return rows and string.gsub(rows .. ' ', '%d+:%d+ ', '') == (rows == '' and ' ' or '')
   end
   if KEY == TAKEN then return Messages.is_done(call('HGET', MESSAGES, member)) end
   if KEY ~= DEATHS then return Repair.is_message(member) or KEY == ATTEMPTS and Repair.is_kept_one(member) end
@@ -35,7 +38,7 @@ for _, member in ipairs(members) do
     if heir and Repair.wrong('of nothing', member, KEY, 'its successor published') then
       Counters.remember(topic_of(member))
       Endings.publish_successor(member, heir, us, now)
-    elseif not heir and Repair.wrong(is_of_workers and 'unreadable' or 'of nothing', member, KEY, 'removed') then
+    elseif not heir and Repair.wrong(is_of_none and 'unreadable' or 'of nothing', member, KEY, 'removed') then
       call(is_set and 'ZREM' or 'HDEL', KEY, member)
     end
   end

@@ -120,6 +120,10 @@ end
 
 -- Publishes the messages of a call of publish.lua, and returns its reply.
 function Batch.publish(us, now)
+  if #ARGV == 6 and tonumber(ARGV[5]) then
+    local reply = Enter.alone(ARGV[2], ARGV[4], tonumber(ARGV[5]), ARGV[6], us, now)
+    if reply then return reply end
+  end
   local topics, at = tonumber(ARGV[1]), text(now)
   local first, members = 2 + 2 * topics, {}
   for i = first, #ARGV, 3 do members[#members + 1] = ARGV[i] end

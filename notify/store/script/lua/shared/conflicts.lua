@@ -220,3 +220,23 @@ function Conflicts.publish(c, one)
   if mode == 'keep' then return { 'kept', time, time, state } end
   return replace(c, one, before, state, time, was_broadcast)
 end
+
+-- Publishes the messages of a call of publish_as.lua, and returns its reply.
+function Conflicts.publish_all(us, now)
+  local c = { us = us, now = now, rings = {}, later = {}, latest = {} }
+  local reply = { now }
+  for i = 1, #ARGV, 4 do
+    local one = cjson.decode(ARGV[i + 2])
+    one.topic, one.member, one.tail = ARGV[i], ARGV[i + 1], ARGV[i + 3]
+    for _, value in ipairs(Conflicts.publish(c, one)) do reply[#reply + 1] = value end
+  end
+  for topic in pairs(c.later) do Places.index_scheduled(topic) end
+  for topic, n in pairs(c.rings) do Rings.ring(topic, n, us) end
+  if current.blocked then Endings.settle() end
+  if current.dropped then
+    for i = 2, #ARGV, 4 do
+      if current.dropped[ARGV[i]] then reply[i], reply[i + 3] = 'dropped', 'done' end
+    end
+  end
+  return reply
+end
