@@ -1,27 +1,17 @@
 package archive_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
-	"github.com/bellhopd/bellhop/notify/servers/child"
-	"github.com/bellhopd/bellhop/notify/servers/postgres"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -92,7 +82,7 @@ func backends(t *testing.T, url string) []string {
 // Behind a PgBouncer that gives each transaction another session, all calls work: as many archives as there are, over two sessions.
 func TestBehindPgBouncer(t *testing.T) {
 	server, direct := databasetest.Server(t)
-	through := bouncer(t, server)
+	through := databasetest.Bouncer(t, server, "archive")
 	s := storetest.Open(t)
 	first := archivetest.Open(t, s, archive.Options{URL: through})
 	runTerm(t, first, s)
@@ -120,51 +110,4 @@ func TestBehindPgBouncer(t *testing.T) {
 	if done, err := first.Erase(t.Context(), archive.Query{}, 100); err != nil || done.Done != 20 {
 		t.Errorf("erased %+v, %v", done, err)
 	}
-}
-
-// bouncer starts a PgBouncer in front of a server, and returns the URL of its database archive. It is stopped when the test ends.
-func bouncer(t *testing.T, server *postgres.Server) string {
-	t.Helper()
-	path, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		path = "/usr/sbin/pgbouncer" // where Debian installs it
-	}
-	port := storetest.Port(t)
-	dir, err := os.MkdirTemp("", "bellhop-pgbouncer-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	config := filepath.Join(dir, "pgbouncer.ini")
-	text := fmt.Sprintf(`[databases]
-archive = host=127.0.0.1 port=%s user=%s password='%s'
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %d
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 2
-`, strings.TrimPrefix(server.Addr(), "127.0.0.1:"), postgres.User, postgres.Password, port)
-	if err := errors.Join(os.WriteFile(config, []byte(text), 0o644), os.Chmod(dir, 0o755)); err != nil { // another user reads it
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	p, err := child.Start(child.Program{Path: path, Args: []string{config}, Name: "pgbouncer", Output: &log, User: server.Credential()})
-	if err != nil {
-		t.Fatalf("%v; install it, here with: make tools", err)
-	}
-	t.Cleanup(p.Kill)
-	through := fmt.Sprintf("postgres://anybody@127.0.0.1:%d/archive", port)
-	err = p.Await(t.Context(), storetest.Deadline, func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, through+"?sslmode=disable")
-		if err != nil {
-			return err
-		}
-		return conn.Close(ctx)
-	})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, log.String())
-	}
-	return through
 }
