@@ -14,7 +14,10 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.MainWaiting(m) }
+func TestMain(m *testing.M) {
+	outbox.Hasten(0)
+	storetest.MainWaiting(m)
+}
 
 // install installs an outbox.
 func install(t testing.TB, url string, o outbox.InstallOptions) outbox.Installation {
