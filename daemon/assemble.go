@@ -13,6 +13,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/httpapi/guard"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/outbox"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -29,7 +30,8 @@ type process struct {
 	claimer   *subscribers.Claimer // that HTTP runs; nil: HTTP is not served
 	nats      *natsgate.Gate       // nil: NATS is not served
 	archive   *archive.Archive     // nil: none
-	listeners []net.Listener       // of HTTP; none: no HTTP
+	outboxes  []*outbox.Outbox
+	listeners []net.Listener // of HTTP; none: no HTTP
 	parts     parts
 }
 
@@ -44,7 +46,7 @@ func assemble(c Config, o Options) (*process, error) {
 		for _, l := range p.listeners {
 			l.Close()
 		}
-		p.closeArchive()
+		p.closeDatabases()
 		s.Close()
 		return nil, err
 	}
@@ -66,11 +68,11 @@ func (p *process) assemble() (err error) {
 		full.observe(script, err)
 	})
 	p.addSettings()
-	noArchive := p.addArchive()
+	noArchive, noOutbox := p.addArchive(), p.addOutboxes()
 	if p.service, err = calls.NewService(p.store, p.archive, p.options.Logger); err == nil {
 		p.service.MaxBody, p.service.Clock = int(p.config.MaxBody), p.options.Clock
 	}
-	if err := errors.Join(noArchive, err, p.addCarrier(), p.addHTTP(), p.addNATS(), p.addPush()); err != nil {
+	if err := errors.Join(noArchive, noOutbox, err, p.addCarrier(), p.addHTTP(), p.addNATS(), p.addPush()); err != nil {
 		return err
 	}
 	listeners, err := p.config.open(p.options.Listeners)
@@ -109,9 +111,25 @@ func (p *process) addArchive() (err error) {
 	return nil
 }
 
-func (p *process) closeArchive() {
+// addOutboxes adds the part that relays what the outboxes hold, if there are some.
+func (p *process) addOutboxes() error {
+	for _, o := range p.config.Outboxes(p.options.Logger) {
+		one, err := outbox.New(p.store, o)
+		if err != nil {
+			return err
+		}
+		p.outboxes = append(p.outboxes, one)
+		p.parts = append(p.parts, part{name: "outbox", term: one.Term})
+	}
+	return nil
+}
+
+func (p *process) closeDatabases() {
 	if p.archive != nil {
 		p.archive.Close()
+	}
+	for _, one := range p.outboxes {
+		one.Close()
 	}
 }
 

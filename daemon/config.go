@@ -17,11 +17,13 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/environ"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/outbox"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -78,6 +80,8 @@ type Config struct {
 	PushAllow                 string        `split_words:"true" desc:"To which URLs pushes may go: public, for every address of the Internet, and addresses or nets such as 10.1.0.0/16, separated by commas. Empty: this daemon pushes to no URL. It trusts the authorities of its machine; further ones stand in a file that SSL_CERT_FILE names in its environment."`
 	ArchiveURL                DatabaseURL   `split_words:"true" desc:"PostgreSQL that keeps what died, expired or was dropped, and what was acknowledged in topics with the setting archive_acked: postgres://USER@HOST/DATABASE. The schema bellhop is made in it."`
 	ArchivePasswordFile       string        `split_words:"true" desc:"File that holds the password of the archive; overrides the one in ARCHIVE_URL. Read again for each connection."`
+	OutboxURL                 DatabaseURLs  `split_words:"true" desc:"PostgreSQL that has an outbox, as bellhop outbox install makes it: what transactions publish there is relayed once they are committed: postgres://USER@HOST/DATABASE. Several are separated by spaces."`
+	OutboxPasswordFile        string        `split_words:"true" desc:"File that holds the password of the outboxes; overrides those in OUTBOX_URL. Read again for each connection."`
 	ShutdownTimeout           time.Duration `split_words:"true" default:"20s" desc:"How long an orderly stop may take; handlers may finish within that time."`
 	LogLevel                  slog.Level    `split_words:"true" default:"info" desc:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat                 string        `split_words:"true" default:"text" desc:"Format of the log: text or json."`
@@ -203,7 +207,7 @@ func grammar(value any) string {
 // options; faults adds the settings that belong to no part.
 func (c *Config) faults(env []string) []*fault.Fault {
 	return slices.Concat(
-		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(), ofPart("PUSH", c.checkPush()),
+		ofPart("REDIS", c.checkRedis()), c.httpFaults(), c.natsFaults(), c.archiveFaults(), c.outboxFaults(), ofPart("PUSH", c.checkPush()),
 		ofPart("CARRIER", c.Carrier(nil).Check()), ofPart("", c.checkSettings(env)),
 		fault.All(errors.Join(
 			fault.Within("BELLHOP_METRICS_TOPICS", "topic limit of metrics", c.MetricsTopics, 1, metrics.MaxTopicLimit),
@@ -286,6 +290,22 @@ func (c *Config) archiveFaults() []*fault.Fault {
 	return nil
 }
 
+// outboxFaults returns the faults of the settings of outboxes, which outbox checks. A setting without effect is a fault, too.
+func (c *Config) outboxFaults() (all []*fault.Fault) {
+	seen := make(map[string]bool)
+	for _, o := range c.Outboxes(nil) {
+		all = append(all, ofPart("OUTBOX", o.Check())...)
+		if seen[o.URL] {
+			all = append(all, &fault.Fault{Field: envPrefix + "_OUTBOX_URL", Err: fmt.Errorf("%s is there twice; leave one out", o.Address)})
+		}
+		seen[o.URL] = true
+	}
+	if len(seen) == 0 && c.OutboxPasswordFile != "" {
+		all = append(all, &fault.Fault{Field: envPrefix + "_OUTBOX_PASSWORD_FILE", Err: errors.New("it is set, and BELLHOP_OUTBOX_URL is not; set both, or leave this out")})
+	}
+	return all
+}
+
 // Notify returns the configuration of a store.
 func (c Config) Notify() notify.Config {
 	return notify.Config{
@@ -323,6 +343,14 @@ func (c Config) Nats(log *slog.Logger) natsgate.Options {
 // Archive returns the options of the archive. Without an ArchiveURL there is none.
 func (c Config) Archive(log *slog.Logger) archive.Options {
 	return archive.Options{URL: string(c.ArchiveURL), PasswordFile: c.ArchivePasswordFile, Room: 2 * c.DeadKeep.Count, Logger: log}
+}
+
+// Outboxes returns the options of each outbox. Without an OutboxURL there is none.
+func (c Config) Outboxes(log *slog.Logger) (all []outbox.Options) {
+	for _, url := range strings.Fields(string(c.OutboxURL)) {
+		all = append(all, outbox.Options{Address: database.Address{URL: url, PasswordFile: c.OutboxPasswordFile}, MaxBody: int(c.MaxBody), Logger: log})
+	}
+	return all
 }
 
 // Doctor returns what the doctor compares the store with.

@@ -85,6 +85,7 @@ func TestSettings(t *testing.T) {
 		"BELLHOP_BACKOFF_MIN": "2s", "BELLHOP_BACKOFF_MAX": "1h", "BELLHOP_MAX_BODY": "1MiB", "BELLHOP_SHUTDOWN_TIMEOUT": "90s",
 		"BELLHOP_PUSH_ALLOW":  "public,10.1.0.0/16",
 		"BELLHOP_ARCHIVE_URL": "postgres://bell@db.example/archive", "BELLHOP_ARCHIVE_PASSWORD_FILE": password,
+		"BELLHOP_OUTBOX_URL": "postgres://bell@db.example/shop postgres://bell@other.example/shop", "BELLHOP_OUTBOX_PASSWORD_FILE": password,
 		"BELLHOP_LOG_LEVEL": "debug", "BELLHOP_LOG_FORMAT": "json",
 	}
 	set(t, vars)
@@ -123,6 +124,9 @@ func TestSettings(t *testing.T) {
 	}
 	if a := c.Archive(nil); a.URL != vars["BELLHOP_ARCHIVE_URL"] || a.PasswordFile != password || a.Room != 1000 {
 		t.Errorf("Archive() = %+v", a)
+	}
+	if all := c.Outboxes(nil); len(all) != 2 || all[1].URL != "postgres://bell@other.example/shop" || all[1].PasswordFile != password || all[1].MaxBody != 1<<20 {
+		t.Errorf("Outboxes() = %+v", all)
 	}
 	if l := c.NamedListener(); l.Lease != time.Minute || l.MaxAttempts != 3 || l.BackoffMin != 2*time.Second || l.BackoffMax != time.Hour {
 		t.Errorf("NamedListener() = %+v", l)
@@ -267,6 +271,9 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_ARCHIVE_URL", "mysql://u:secret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it does not begin with postgres://"},
 		{"BELLHOP_ARCHIVE_URL", "postgres://u:sec%ret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it is no URL"},
 		{"BELLHOP_ARCHIVE_URL", "postgres://u@h/d?sslmode=maybe", "BELLHOP_ARCHIVE_URL: invalid url: "},
+		{"BELLHOP_OUTBOX_URL", "postgres://u@h/d mysql://u:secret@h/d", "BELLHOP_OUTBOX_URL: invalid url: it does not begin with postgres://"},
+		{"BELLHOP_OUTBOX_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d", "BELLHOP_OUTBOX_URL: postgres://u:xxxxx@h/d is there twice; leave one out"},
+		{"BELLHOP_OUTBOX_PASSWORD_FILE", "/nowhere/password", "BELLHOP_OUTBOX_PASSWORD_FILE: it is set, and BELLHOP_OUTBOX_URL is not"},
 		{"BELLHOP_ARCHIVE_PASSWORD_FILE", "/nowhere/password", "BELLHOP_ARCHIVE_PASSWORD_FILE: it is set, and BELLHOP_ARCHIVE_URL is not"},
 		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: invalid shutdown timeout -1s: use 1ms to 1h"},
 		{"BELLHOP_LOG_LEVEL", "loud", `BELLHOP_LOG_LEVEL "loud": write debug, info, warn or error`},
@@ -327,6 +334,7 @@ func TestFilesThatArePipes(t *testing.T) {
 		{"BELLHOP_NATS_URL": "nats://a", "BELLHOP_NATS_CREDS_FILE": pipe},
 		{"BELLHOP_NATS_URL": "tls://a", "BELLHOP_NATS_CA_FILE": pipe},
 		{"BELLHOP_ARCHIVE_URL": "postgres://u@h/d", "BELLHOP_ARCHIVE_PASSWORD_FILE": pipe},
+		{"BELLHOP_OUTBOX_URL": "postgres://u@h/d postgres://u@h/e", "BELLHOP_OUTBOX_PASSWORD_FILE": pipe},
 	} {
 		set(t, test)
 		fault := make(chan error, 1)
@@ -366,7 +374,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		{"redis://u:" + secret + "@a:1,redis://u:" + secret + "@b:2", "tls://u:" + secret + "@a:1,nats://" + secret + "@b:2"},
 	} {
 		database := "postgres://u:" + secret + "@a/d?sslpassword=" + secret
-		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1], "BELLHOP_ARCHIVE_URL": database})
+		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1], "BELLHOP_ARCHIVE_URL": database, "BELLHOP_OUTBOX_URL": database + " postgres://u:" + secret + "@b/d"})
 		c, err := daemon.Load(os.Environ())
 		if err != nil {
 			t.Fatal(err)
@@ -384,7 +392,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"redis://:" + secret + "@127.0.0.1:no", "http://u:" + secret + "@a", "redis://:" + secret + "@a:%zz"} {
-		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_NATS_URL": url, "BELLHOP_ARCHIVE_URL": url, "BELLHOP_LEASE": "x"})
+		set(t, map[string]string{"BELLHOP_REDIS_URL": url, "BELLHOP_NATS_URL": url, "BELLHOP_ARCHIVE_URL": url, "BELLHOP_OUTBOX_URL": url, "BELLHOP_LEASE": "x"})
 		if _, err := daemon.Load(os.Environ()); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("the error is %v, want one without the password", err)
 		}

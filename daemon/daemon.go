@@ -63,7 +63,7 @@ func Run(ctx context.Context, c Config, o Options) error {
 	watching.Go(func() { freeMemory(ended) })
 	faults := &multierror.Error{ErrorFormat: lines}
 	faults = multierror.Append(faults, p.parts.run(ctx, c.ShutdownTimeout, log))
-	p.closeArchive()
+	p.closeDatabases()
 	end()
 	watching.Wait()
 	if !unwatch() {

@@ -61,6 +61,27 @@ func (u DatabaseURL) MarshalText() ([]byte, error) { return []byte(u.String()), 
 // LogValue is String, for slog.
 func (u DatabaseURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
+// DatabaseURLs are addresses of databases, with spaces between. Passwords in them are never printed or logged.
+type DatabaseURLs string
+
+// String returns the addresses without passwords.
+func (u DatabaseURLs) String() string {
+	all := strings.Fields(string(u))
+	for i := range all {
+		all[i] = database.Redact(all[i])
+	}
+	return strings.Join(all, " ")
+}
+
+// GoString is String, for %#v.
+func (u DatabaseURLs) GoString() string { return strconv.Quote(u.String()) }
+
+// MarshalText is String, for JSON.
+func (u DatabaseURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// LogValue is String, for slog.
+func (u DatabaseURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
 // List is a list of words, separated by commas.
 type List string
 
