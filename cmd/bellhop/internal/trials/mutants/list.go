@@ -719,6 +719,98 @@ var mutants = []mutant{
 		"./daemon/metrics", "TestAlertsByTopic",
 	},
 
+	// The relay of an outbox.
+	{
+		"a relay is not fenced by its token",
+		change{
+			lua + "relay.lua",
+			"if holder ~= token then return { '' } end",
+			"if not holder then return { '' } end",
+		},
+		ofNotify, "TestStaleRelay",
+	},
+	{
+		"who begins is told of no row",
+		change{
+			lua + "relay.lua",
+			"return { noted or '' }",
+			"return { '' }",
+		},
+		ofNotify, "TestRelayNotesABatch",
+	},
+	{
+		"a call forgets the rows of its batch that were taken before",
+		change{
+			lua + "relay.lua",
+			"{ last == batch and noted ~= '' and noted or nil }",
+			"{}",
+		},
+		ofNotify, "TestRelayNotesABatch",
+	},
+	{
+		"a delay counts from the relay",
+		change{
+			"notify/relay.go",
+			"call[i].When = call[i].When.After(row.Age)",
+			"_ = row.Age",
+		},
+		ofNotify, "TestAgeOfARelayed",
+	},
+	{
+		"a row is known by its number alone",
+		change{
+			"daemon/outbox/rows.go",
+			" AND (seq, called) IN (SELECT * FROM unnest($1::bigint[], $2::timestamptz[]))",
+			" AND $2::timestamptz[] IS NOT NULL",
+		},
+		"./daemon/outbox", "TestNumberGivenAgain",
+	},
+	{
+		"what was taken is not deleted by who begins",
+		change{
+			"daemon/outbox/relay.go",
+			"c.delete(ctx, b.taken)",
+			"c.delete(ctx, nil)",
+		},
+		"./daemon/outbox", "TestRelayedOnce",
+	},
+	{
+		"a relay sleeps without the lock",
+		change{
+			"daemon/outbox/link.go",
+			`if c.asleep, err = c.ask(ctx, "fall asleep", "SELECT pg_try_advisory_lock($1, $2)"); c.asleep ||`,
+			"if c.asleep = true; c.asleep ||",
+		},
+		"./daemon/outbox", "TestRelayIsRung",
+	},
+	{
+		"a relay does not look once more behind the lock",
+		change{
+			"daemon/outbox/link.go",
+			"return err // to look once more",
+			"return c.sleep(ctx)",
+		},
+		"./daemon/outbox", "TestCommitBeforeTheLock",
+	},
+	{
+		"the floor does not wait for who writes",
+		change{
+			"daemon/outbox/link.go",
+			"f.writers, f.ended = writers, len(writers) == 0",
+			"f.writers, f.ended = writers, true",
+		},
+		"./daemon/outbox", "TestFloor",
+	},
+	{
+		"the floor is raised while a shard is away",
+		change{
+			"daemon/outbox/link.go",
+			"if all && f.ended",
+			"if f.ended",
+		},
+		"./daemon/outbox", "TestShardAway",
+	},
+
 	// Bounds on real time.
 	{
 		"a carrier that was killed is replaced after nine seconds",
