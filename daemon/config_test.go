@@ -125,7 +125,7 @@ func TestSettings(t *testing.T) {
 	if a := c.Archive(nil); a.URL != vars["BELLHOP_ARCHIVE_URL"] || a.PasswordFile != password || a.Room != 1000 {
 		t.Errorf("Archive() = %+v", a)
 	}
-	if all := c.Outboxes(nil); len(all) != 2 || all[1].URL != "postgres://bell@other.example/shop" || all[1].PasswordFile != password || all[1].MaxBody != 1<<20 {
+	if all := c.Doctor(nil).Outboxes; len(all) != 2 || all[1].URL != "postgres://bell@other.example/shop" || all[1].PasswordFile != password || all[1].MaxBody != 1<<20 {
 		t.Errorf("Outboxes() = %+v", all)
 	}
 	if l := c.NamedListener(); l.Lease != time.Minute || l.MaxAttempts != 3 || l.BackoffMin != 2*time.Second || l.BackoffMax != time.Hour {

@@ -33,8 +33,9 @@ whether this user has all rights, how far off its clock is, and how long a ring
 takes. Examine the service: whether a carrier is alive and another one would take
 over, which topics are overdue without a worker, paused, or had deaths in the last
 day, which settings apply to all topics, which listeners are behind, whether the
-archive is, and whether NATS is away. Each finding that is not ok names a remedy.
-Rights are tried under a prefix of its own, which is removed afterwards.
+archive is, whether outboxes are relayed, and whether NATS is away. Each finding
+that is not ok names a remedy. Rights are tried under a prefix of its own, which is
+removed afterwards.
 
 Last, all keys are examined for messages out of place, which takes half a minute for
 a million messages; --quick leaves that out. Messages are out of place if keys were

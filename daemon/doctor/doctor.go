@@ -109,6 +109,7 @@ func (e *exam) look(ctx context.Context, tries func(waitReplicas int, fit bool))
 	if fit {
 		e.service(ctx)
 		e.archive(ctx)
+		e.outboxes(ctx)
 	}
 	return fit
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/outbox"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 )
@@ -23,6 +24,9 @@ type Options struct {
 
 	// Archive are the options of the archive in the configuration; without a URL there is none.
 	Archive archive.Options
+
+	// Outboxes are the options of those in the configuration.
+	Outboxes []outbox.Options
 
 	// NATS are the options of the gateway to NATS in the configuration; without a URL there is none.
 	NATS natsgate.Options

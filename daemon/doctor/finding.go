@@ -54,12 +54,12 @@ const Contents = "contents"
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", Format, "replicas", "rights", "pub/sub round trip", "functions", "clock",
-		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "leases", "listeners", "pushes", "schedules", "archive", Contents,
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "leases", "listeners", "pushes", "schedules", "archive", outboxCheck, Contents,
 	}
 }
 
 // stops are the checks whose failure stops most, in the order in which that is mended.
-var stops = []string{"reachable", "replicas", "rights", "carrier", "memory", "nats", "archive"}
+var stops = []string{"reachable", "replicas", "rights", "carrier", "memory", "nats", "archive", outboxCheck}
 
 // setUp are the checks of how Redis and the daemons are set up.
 var setUp = []string{"version", "cluster", Shards, "persistence", "eviction", Format, "replicas", "rights", "functions", "standby", "settings"}

@@ -19,7 +19,7 @@ func TestFirst(t *testing.T) {
 		t.Errorf("nothing failed: %+v", got)
 	}
 	failed := of(doctor.Fail, doctor.Checks()...)
-	for _, want := range []string{"reachable", "replicas", "rights", "carrier", "memory", "nats", "archive", "version"} {
+	for _, want := range []string{"reachable", "replicas", "rights", "carrier", "memory", "nats", "archive", "outbox", "version"} {
 		got := doctor.First(failed)
 		if got == nil || got.Check != want {
 			t.Fatalf("got %+v, want %s", got, want)
