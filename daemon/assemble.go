@@ -119,6 +119,7 @@ func (p *process) addOutboxes() error {
 			return err
 		}
 		p.outboxes = append(p.outboxes, one)
+		p.metrics.ShowOutbox(one)
 		p.parts = append(p.parts, part{name: "outbox", term: one.Term})
 	}
 	return nil

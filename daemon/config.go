@@ -295,10 +295,11 @@ func (c *Config) outboxFaults() (all []*fault.Fault) {
 	seen := make(map[string]bool)
 	for _, o := range c.Outboxes(nil) {
 		all = append(all, ofPart("OUTBOX", o.Check())...)
-		if seen[o.URL] {
-			all = append(all, &fault.Fault{Field: envPrefix + "_OUTBOX_URL", Err: fmt.Errorf("%s is there twice; leave one out", o.Address)})
+		at := o.Address.String()
+		if seen[at] {
+			all = append(all, &fault.Fault{Field: envPrefix + "_OUTBOX_URL", Err: fmt.Errorf("%s is there twice; leave one out", at)})
 		}
-		seen[o.URL] = true
+		seen[at] = true
 	}
 	if len(seen) == 0 && c.OutboxPasswordFile != "" {
 		all = append(all, &fault.Fault{Field: envPrefix + "_OUTBOX_PASSWORD_FILE", Err: errors.New("it is set, and BELLHOP_OUTBOX_URL is not; set both, or leave this out")})

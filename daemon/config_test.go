@@ -272,7 +272,7 @@ func TestEachFault(t *testing.T) {
 		{"BELLHOP_ARCHIVE_URL", "postgres://u:sec%ret@h/d", "BELLHOP_ARCHIVE_URL: invalid url: it is no URL"},
 		{"BELLHOP_ARCHIVE_URL", "postgres://u@h/d?sslmode=maybe", "BELLHOP_ARCHIVE_URL: invalid url: "},
 		{"BELLHOP_OUTBOX_URL", "postgres://u@h/d mysql://u:secret@h/d", "BELLHOP_OUTBOX_URL: invalid url: it does not begin with postgres://"},
-		{"BELLHOP_OUTBOX_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d", "BELLHOP_OUTBOX_URL: postgres://u:xxxxx@h/d is there twice; leave one out"},
+		{"BELLHOP_OUTBOX_URL", "postgres://u:secret@h/d  postgres://u:another-secret@h/d", "BELLHOP_OUTBOX_URL: postgres://u:xxxxx@h/d is there twice; leave one out"},
 		{"BELLHOP_OUTBOX_PASSWORD_FILE", "/nowhere/password", "BELLHOP_OUTBOX_PASSWORD_FILE: it is set, and BELLHOP_OUTBOX_URL is not"},
 		{"BELLHOP_ARCHIVE_PASSWORD_FILE", "/nowhere/password", "BELLHOP_ARCHIVE_PASSWORD_FILE: it is set, and BELLHOP_ARCHIVE_URL is not"},
 		{"BELLHOP_SHUTDOWN_TIMEOUT", "-1s", "BELLHOP_SHUTDOWN_TIMEOUT: invalid shutdown timeout -1s: use 1ms to 1h"},

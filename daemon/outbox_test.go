@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +37,17 @@ func TestOutboxes(t *testing.T) {
 		n += len(ds)
 		return n == 2
 	})
+}
+
+// Of each outbox there are metrics.
+func TestOutboxesAreScraped(t *testing.T) {
+	url := databasetest.Database(t)
+	_, err := outbox.Install(t.Context(), database.Address{URL: url}, outbox.InstallOptions{})
+	storetest.Must(t, err)
+	scrape := served(t, func(c *daemon.Config) { c.OutboxURL = daemon.DatabaseURLs(url) })
+	_, text := scrape("127.0.0.1", "")
+	want := `bellhop_outbox_waiting{outbox="` + database.Redact(url) + `"} 0`
+	if !strings.Contains(text, want) {
+		t.Errorf("%s is not among the metrics:\n%s", want, text)
+	}
 }

@@ -30,7 +30,7 @@
 // messages, with new dead letters, paused, or waiting for a late carrier, the worst of
 // each kind in turn. A fifth of the places, and those that trouble leaves, are for topics
 // with traffic. A topic keeps its label until another needs the place more; for traffic
-// that means twice as much of it. No other name that users choose is a label.
+// that means twice as much of it. Beside them only outboxes have a label that users choose.
 //
 // The remaining topics, and a topic named so, are shown as topic "other": the totals of
 // the store less the topics with a label. Metrics without a total are not shown of it,
@@ -45,6 +45,12 @@
 // _refused_total are of all schedules of the store, and have no label: bellhop doctor names the schedule that an alert is
 // about. Counters go on where a schedule is deleted, and are left out while a shard is away. bellhop_schedules_stopped is the
 // elected carrier's: the clock of Redis was ahead when these were filled.
+//
+// # Outboxes
+//
+// What is of an outbox has a label outbox, the URL of its database without the password. bellhop_outbox_waiting,
+// _oldest_seconds and _refused are asked of the database by each scrape, show the same in all daemons, and are left out while
+// it does not answer.
 //
 // # Shards
 //

@@ -62,8 +62,8 @@ var (
 	httpBuckets   = []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10, 30, 60}
 )
 
-// New returns metrics of a process on a store. ShowCarrier, ShowHTTP, ShowNATS and
-// ShowArchive add those of its parts. The error is a notify.ErrInvalid that names the option.
+// New returns metrics of a process on a store. ShowCarrier, ShowHTTP, ShowNATS, ShowPush,
+// ShowArchive and ShowOutbox add those of its parts. The error is a notify.ErrInvalid that names the option.
 func New(s *notify.Store, o Options) (*Metrics, error) {
 	if o.TopicLimit == 0 {
 		o.TopicLimit = DefaultTopicLimit

@@ -20,9 +20,12 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
+	"github.com/bellhopd/bellhop/daemon/database"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/outbox"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -415,6 +418,10 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	m.ShowHTTP(func() httpapi.Stats { return httpapi.Stats{} })
 	m.ShowPush(func() push.Stats { return push.Stats{Failing: []string{"crm"}} })
 	m.ShowArchive(archivetest.Open(t, store, archive.Options{URL: "postgres://nobody@127.0.0.1:1/none"}))
+	url := databasetest.Database(t)
+	_, err := outbox.Install(t.Context(), database.Address{URL: url}, outbox.InstallOptions{})
+	storetest.Must(t, err)
+	m.ShowOutbox(openOutbox(t, store, url))
 	m.Claimed(topic, time.Millisecond)
 	m.Observe("claim", time.Millisecond, nil)
 	m.Request("publish", http.StatusCreated, time.Millisecond)
