@@ -70,7 +70,7 @@ func (p *process) assemble() (err error) {
 	p.addSettings()
 	noArchive, noOutbox := p.addArchive(), p.addOutboxes()
 	if p.service, err = calls.NewService(p.store, p.archive, p.options.Logger); err == nil {
-		p.service.MaxBody, p.service.Clock = int(p.config.MaxBody), p.options.Clock
+		p.service.MaxBody, p.service.Clock, p.service.Outboxes = int(p.config.MaxBody), p.options.Clock, p.outboxes
 	}
 	if err := errors.Join(noArchive, noOutbox, err, p.addCarrier(), p.addHTTP(), p.addNATS(), p.addPush()); err != nil {
 		return err

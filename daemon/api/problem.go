@@ -64,6 +64,8 @@ var (
 	ErrSearches  = errors.New("the client has its limit of searches of bodies under way; send the request again when one is done")
 	ErrNoArchive = errors.New("no archive is configured; set BELLHOP_ARCHIVE_URL")
 	ErrArchive   = errors.New("the archive cannot answer")
+	ErrNoOutbox  = errors.New("no outbox is configured; set BELLHOP_OUTBOX_URL")
+	ErrOutbox    = errors.New("the outbox cannot answer")
 	ErrPushOff   = errors.New("this daemon pushes to no URL, since its BELLHOP_PUSH_ALLOW is empty; set that to public, or to nets such as 10.1.0.0/16")
 	ErrNoClock   = errors.New("the clock of Redis goes by itself; to move it, run bellhop dev --clock manual")
 	ErrNoNATS    = errors.New("this daemon has no NATS, since its BELLHOP_NATS_URL is empty; set that, or push to a url")
@@ -82,12 +84,14 @@ var problems = []struct {
 	{ErrForbidden, "forbidden", "not permitted", http.StatusForbidden},
 	{ErrSearches, "busy", "too many searches of bodies", http.StatusTooManyRequests},
 	{ErrNoArchive, "no-archive", "no archive", http.StatusNotFound},
+	{ErrNoOutbox, "no-outbox", "no outbox", http.StatusNotFound},
 	{ErrPushOff, "push-off", "the daemon pushes to no URL", http.StatusNotFound},
 	{ErrNoNATS, "no-nats", "the daemon has no NATS", http.StatusNotFound},
 	{ErrNoClock, "no-clock", "no clock that can be moved", http.StatusNotFound},
 	{memory.ErrAdvancing, "advancing", "another advance is under way", http.StatusConflict},
 	{memory.ErrNotQuiet, "not-quiet", "the store is not quiet", http.StatusConflict},
 	{ErrArchive, "archive", "the archive cannot answer", http.StatusServiceUnavailable},
+	{ErrOutbox, "outbox", "the outbox cannot answer", http.StatusServiceUnavailable},
 	{notify.ErrTooLarge, "too-large", "body too large", http.StatusRequestEntityTooLarge},
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},
 	{notify.ErrExists, "exists", "id already in use", http.StatusConflict},

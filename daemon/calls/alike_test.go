@@ -25,6 +25,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
+	"github.com/bellhopd/bellhop/daemon/outbox"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
@@ -43,13 +44,16 @@ type gates struct {
 	conn  *nats.Conn
 }
 
-func open(t *testing.T) *gates {
+func open(t *testing.T, prepare ...func(*calls.Service)) *gates {
 	t.Helper()
 	store := storetest.Open(t)
 	storetest.Beat(t, store)
 	service, err := calls.NewService(store, nil, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range prepare {
+		f(service)
 	}
 	http, err := httpapi.New(store, httpapi.Options{Service: service})
 	if err != nil {
@@ -214,7 +218,10 @@ func (g *gates) fails(push store.Push) {
 // Each call answers over NATS as over HTTP, to the byte.
 func TestCallsAreAlike(t *testing.T) {
 	t.Parallel()
-	g := open(t)
+	g := open(t, func(s *calls.Service) {
+		b, _ := refusing(t, s.Store, 4)
+		s.Outboxes = []*outbox.Outbox{b}
+	})
 	for _, topic := range []string{"shop.read", "shop.http", "shop.nats"} {
 		g.prepare(topic)
 	}
@@ -282,6 +289,16 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "resumePush", values: map[string]any{"name": "crm"}},
 		{call: "testPush", values: map[string]any{"name": "crm"}, has: "BELLHOP_PUSH_ALLOW is empty"},
 		{call: "deletePush", values: map[string]any{"name": "none"}, has: "no push has this name"},
+		{call: "getOutbox", has: `"waiting":1,"oldest_ms":0,"refused":4,"relayed":0,"kept":0,"failures":0,"pooled":false}]}`},
+		{call: "listRefused", values: map[string]any{"limit": 1}, has: `"seq":1,"topic":"shop","id":"r1","called":"20`},
+		{call: "listRefused", values: map[string]any{"cursor": "0-3"}, has: `"reason":"no 4"}]}`},
+		{call: "listRefused", values: map[string]any{"database": "postgres://other/shop"}, has: "no outbox is there; use postgres://"},
+		{call: "retryRefused", values: map[string]any{"ids": "1,4711"}, has: "no row 4711 is refused, so nothing was changed"},
+		{call: "retryRefused", values: map[string]any{"all": true, "limit": 1, "cursor": "0-4"}, has: `{"count":1,"cursor":"0-4"}`},
+		{call: "purgeRefused", values: map[string]any{"ids": "4711"}, has: "urn:bellhop:not-found"},
+		{call: "purgeRefused", values: map[string]any{"all": true, "limit": 1}, has: `{"count":1,"cursor":"0-`},
+		{call: "purgeRefused", values: map[string]any{"waiting": true}, has: "give the time until which"},
+		{call: "purgeRefused", values: map[string]any{"waiting": true, "before": "1h"}, has: `{"count":0}`},
 		{call: "forecast", values: map[string]any{"topic": "shop.read", "bucket": "1d", "count": 2}, has: `"later":3,"recurring":[0,0]`},
 		{call: "history", values: map[string]any{"from": "9d", "to": "192h"}, has: `"samples":[]`},
 		{call: "history", values: map[string]any{"from": "2030-01-02T00:00:00Z", "to": "2030-01-02T01:00:00Z"}, has: `"samples":[]`},
@@ -356,7 +373,7 @@ func plain(t *testing.T, data []byte) string {
 	text := escaped.String()
 	text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `"in":"query",`, "", `"in":"body",`, "").Replace(text)
 	text = parameter.ReplaceAllString(text, "$1")
-	for _, name := range []string{"overdue_ms", "behind_ms", "oldest_blocked_ms", "oldest_lease_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
+	for _, name := range []string{"overdue_ms", "behind_ms", "oldest_ms", "oldest_blocked_ms", "oldest_lease_ms", "lateness_ms", "paused_until", "seen", "lease_ms"} {
 		text = without(text, `"`+name+`":`)
 	}
 	return text

@@ -95,13 +95,15 @@ var _ = define(Call{
 	return reply(Rows(archive.Page{Rows: found}), archiveError(err))
 })
 
-// archiveError returns the error of a call of the archive: those that have no problem of
-// their own are those of its database.
-func archiveError(err error) error {
+// archiveError returns the error of a call of the archive.
+func archiveError(err error) error { return ofDatabase(api.ErrArchive, err) }
+
+// ofDatabase returns the error of a call of a database: those that have no problem of their own are of a kind.
+func ofDatabase(kind, err error) error {
 	if err == nil || api.ProblemOf(err).Status < http.StatusInternalServerError {
 		return err
 	}
-	return fmt.Errorf("%w: %w", api.ErrArchive, err)
+	return fmt.Errorf("%w: %w", kind, err)
 }
 
 // allOrFilter are the parameters of a call that changes what a filter selects.

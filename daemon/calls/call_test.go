@@ -35,7 +35,7 @@ func TestCallsAllowTopics(t *testing.T) {
 		}
 	}
 	want := []string{
-		"act", "advance", "carrier", "clock", "deletePush", "find", "history", "listAllSchedules", "listPushes", "listTopics", "pausePush", "pruneArchive", "putPush", "resumePush", "rotateSecret", "showPush", "testPush", "upgrade", "workers",
+		"act", "advance", "carrier", "clock", "deletePush", "find", "getOutbox", "history", "listAllSchedules", "listPushes", "listRefused", "listTopics", "pausePush", "pruneArchive", "purgeRefused", "putPush", "resumePush", "retryRefused", "rotateSecret", "showPush", "testPush", "upgrade", "workers",
 	}
 	if !slices.Equal(judging, want) {
 		t.Errorf("these name no topic: %q, want %q", judging, want)

@@ -21,6 +21,7 @@ const (
 	TagListen  = "listen"
 	TagOperate = "operate"
 	TagArchive = "archive"
+	TagOutbox  = "outbox"
 )
 
 // Paths of HTTP.

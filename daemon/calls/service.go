@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/archive"
+	"github.com/bellhopd/bellhop/daemon/outbox"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -22,9 +23,10 @@ type Service struct {
 	Forecasts *forecast.Cache
 	Zone      *time.Location   // in which hours and days of forecasts begin; time.UTC unless it is set
 	Archive   *archive.Archive // of what ended; nil: there is none
-	Pusher    *push.Pusher     // nil: the daemon pushes nowhere
-	Clock     *memory.Clock    // of Redis; nil: it goes by itself
-	MaxBody   int              // bytes of the largest body of a schedule; zero: notify.DefaultMaxBody
+	Outboxes  []*outbox.Outbox
+	Pusher    *push.Pusher  // nil: the daemon pushes nowhere
+	Clock     *memory.Clock // of Redis; nil: it goes by itself
+	MaxBody   int           // bytes of the largest body of a schedule; zero: notify.DefaultMaxBody
 	Logger    *slog.Logger
 }
 

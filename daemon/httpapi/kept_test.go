@@ -275,6 +275,24 @@ func TestNoArchive(t *testing.T) {
 	s.call("PATCH", "/v1/archive", "").is(405)
 }
 
+// Without an outbox its calls say how to get one.
+func TestNoOutbox(t *testing.T) {
+	t.Parallel()
+	s := start(t, httpapi.Options{})
+	for _, call := range []string{"GET ", "GET /refused", "POST /retry?ids=1", "POST /purge?all=true", "POST /purge?waiting=true&before=1h"} {
+		method, path, _ := strings.Cut(call, " ")
+		s.call(method, "/v1/outbox"+path, "").is(404).kind("no-outbox").says("BELLHOP_OUTBOX_URL")
+	}
+	for query, name := range map[string]string{
+		"/retry": "ids", "/retry?all=false": "ids", "/retry?all=true&ids=1": "ids", "/purge": "ids", "/purge?waiting=true": "before", "/purge?all=true&before=1h": "before",
+		"/purge?all=true&waiting=true&before=1h": "waiting", "/purge?ids=1&waiting=true&before=1h": "waiting", "/retry?all=true&cursor=x": "cursor", "/retry?all=true&cursor=1-9223372036854775808": "cursor",
+	} {
+		if p := s.call("POST", "/v1/outbox"+query, "").is(422).problem(); !slices.Equal(names(p), []string{name}) {
+			t.Errorf("%s: it names %v", query, names(p))
+		}
+	}
+}
+
 // Where Redis is short of memory a settlement stands, and the answer says what is left out.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()

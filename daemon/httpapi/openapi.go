@@ -57,6 +57,7 @@ func newDocument(version string) *huma.OpenAPI {
 			{Name: calls.TagListen, Description: "Receive broadcasts."},
 			{Name: calls.TagOperate, Description: "Count messages, pause and resume topics, and deal with dead letters."},
 			{Name: calls.TagArchive, Description: "Search what ended in the archive, a database; publish it again, or remove it. Without an archive these calls answer 404."},
+			{Name: calls.TagOutbox, Description: "What transactions of a database published, and was not relayed yet, or was refused. Without an outbox these calls answer 404."},
 		},
 		Security: []map[string][]string{{}, {"token": {}}},
 	}
@@ -230,7 +231,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		400: "The body ended early, or is malformed.",
 		401: "The request has no known token. WWW-Authenticate says how to send one.",
 		403: "The token does not permit it, or the origin of a web page is not allowed, or the daemon has no tokens and the Host is not a name of its machine.",
-		404: "There is no such message, push or schedule; or the daemon has no archive (type urn:bellhop:no-archive), pushes to no URL (push-off), has no NATS (no-nats) or no clock that can be moved (no-clock).",
+		404: "There is no such message, push or schedule, or refused row; or the daemon has no archive (type urn:bellhop:no-archive), no outbox (no-outbox), pushes to no URL (push-off), has no NATS (no-nats) or no clock that can be moved (no-clock).",
 		405: "The method is not allowed here. Allow lists those that are.",
 		408: "The body did not come in time.",
 		409: "The state of the message does not permit it. type says which: its id is in use (exists), it is leased, it is dead, the lease is lost (lease-lost), or, of an extension, it is to be cancelled (stop): end the work, and reject it by the end of the lease, which goes on as it is. Of a publish outcome is refused. Of an advance: another one is under way (advancing), or something is in hand still (not-quiet).",
@@ -239,7 +240,7 @@ func failures(schemas huma.Registry) map[string]*huma.Response {
 		422: "Some parameters are wrong: errors names each, and detail says what would be right. Nothing was changed.",
 		500: "An error of the daemon. Please report it.",
 		429: "The token has too many streams open, or searches of bodies under way. Send the request again after Retry-After seconds.",
-		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the archive cannot answer (type urn:bellhop:archive), the token has too many large requests under way, or the daemon is stopping. Of type urn:bellhop:unreplicated alone the change was made, but too few replicas confirmed it. Send the request again after Retry-After seconds.",
+		503: "Redis cannot be reached or is full (type urn:bellhop:full, for publishes only), the archive or the outbox cannot answer (type urn:bellhop:archive or urn:bellhop:outbox), the token has too many large requests under way, or the daemon is stopping. Of type urn:bellhop:unreplicated alone the change was made, but too few replicas confirmed it. Send the request again after Retry-After seconds.",
 	} {
 		all[failureNames[status]] = &huma.Response{Description: text, Content: content(schemas, api.Problem{}, problemType), Headers: failureHeaders[status]}
 	}

@@ -208,8 +208,11 @@ func example(p specParam) string {
 
 // companions returns the parameters without which that of a case is refused.
 func (c wrongCase) companions() []string {
-	if c.op.OperationID == "nextOfSchedule" {
+	switch c.op.OperationID {
+	case "nextOfSchedule":
 		return nil
+	case "purgeRefused":
+		return map[string][]string{"waiting": {"before=1h"}, "before": {"waiting=true"}}[c.param.Name]
 	}
 	return map[string][]string{
 		"if_busy": {"key=acct-7"}, "late": {"late_after=1m"}, "if_exists": {"id=order-4712", "delay=1m"}, "max_wait": {"id=order-4713", "if_exists=debounce", "delay=1ms"},
@@ -233,8 +236,8 @@ func (c wrongCase) address() (path, query string, header http.Header) {
 			pairs = append(pairs, p.Name+"="+value)
 		case mine && c.param.Schema.Without != "" && len(c.raw) == 0:
 			pairs = append(pairs, p.Name+"="+value)
-		case p.Name == "all" && !mine && c.param.Name != "id":
-			pairs = append(pairs, "all=true") // calls about dead letters need it or an id
+		case p.Name == "all" && !mine && !slices.Contains([]string{"id", "ids", "waiting", "before"}, c.param.Name):
+			pairs = append(pairs, "all=true") // calls about dead letters need it or an id, and those about refused rows ids, or what waits
 		case p.Name == c.param.Schema.Without && len(c.raw) == 0 && p.In == "query":
 			pairs = append(pairs, p.Name+"="+value)
 		}
@@ -333,7 +336,7 @@ func limits(p specParam) (all []string) {
 	if p.Schema.Longest != "" && p.Name != "wait" {
 		all = append(all, p.Schema.Longest)
 	}
-	if n := p.Schema.MaxLength; n > 0 && p.Name != "cursor" && p.Name != "since" && p.Name != "q" && p.Name != "cron" {
+	if n := p.Schema.MaxLength; n > 0 && p.Name != "cursor" && p.Name != "since" && p.Name != "q" && p.Name != "cron" && p.Name != "database" {
 		all = append(all, ofLength(p, n))
 	}
 	return append(all, p.Schema.Enum...)

@@ -32,6 +32,7 @@ var mayCall = map[string][]string{
 	"listPushes": {"push"}, "showPush": {"push"}, "putPush": {"push"}, "deletePush": {"push"}, "pausePush": {"push"}, "resumePush": {"push"}, "testPush": {"push"},
 	"rotateSecret": {"admin"}, "upgrade": {"admin"}, "clock": {"admin"}, "advance": {"admin"}, "workers": {"metrics"}, "listeners": {}, "receivers": {"publish", "listen"}, "searchArchive": {"archive", "archive-bodies"}, "showArchived": {"archive", "archive-bodies"},
 	"requeueArchived": {"archive or archive-bodies, and with publish"}, "eraseArchived": {"admin"}, "pruneArchive": {"admin"},
+	"getOutbox": {"metrics"}, "listRefused": {"metrics"}, "retryRefused": {"admin"}, "purgeRefused": {"admin"},
 }
 
 var everyRight = []string{"publish", "consume", "listen", "metrics", "archive", "archive-bodies", "push", "schedule", "admin"}
@@ -82,7 +83,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		for _, right := range everyRight {
 			may := right == "admin" || len(wanted) == 0 || slices.Contains(wanted, right)
 			status := 403
-			if may && !slices.Contains([]string{"pruneArchive", "history", "rotateSecret", "upgrade", "clock", "advance"}, op.OperationID) { // which need all topics
+			if may && !slices.Contains([]string{"pruneArchive", "listRefused", "retryRefused", "purgeRefused", "history", "rotateSecret", "upgrade", "clock", "advance"}, op.OperationID) { // which need all topics
 				status = 200
 			}
 			s.admits(op, tokenOf(right+"here"), status)

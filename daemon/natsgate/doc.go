@@ -89,6 +89,10 @@
 //	bellhop.pause-push               the same
 //	bellhop.resume-push              the same
 //	bellhop.delete-push              the same
+//	bellhop.get-outbox               nothing, for what waits in the outboxes, and who relays it
+//	bellhop.list-refused             nothing, to list what they hold that cannot be published
+//	bellhop.retry-refused            {"ids":"17,18"}, or {"all":true}, to publish it behind all others
+//	bellhop.purge-refused            the same, or {"waiting":true,"before":"2030-01-02T00:00:00Z"} for what waits
 //	bellhop.forecast                 {"bucket":"1h","count":24}, or nothing, to count what falls due
 //	bellhop.history                  {"step":"1m"}, or nothing, for what happened in the past
 //	bellhop.find.TOPIC               {"q":"state:dead reason~timeout"}, to find messages by what they hold

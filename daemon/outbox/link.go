@@ -34,6 +34,9 @@ const (
 	closeIn    = time.Second
 )
 
+// relayName names the relay's connection at the server, unless the URL does.
+const relayName = "bellhop relay"
+
 // A link is a connection of the relay, and what is known through it.
 type link struct {
 	*Outbox
@@ -73,7 +76,7 @@ func (o Options) relayConfig() (*pgxpool.Config, error) {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if c.RuntimeParams["application_name"] == "bellhop" {
-		c.RuntimeParams["application_name"] = "bellhop relay"
+		c.RuntimeParams["application_name"] = relayName
 	}
 	c.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
 	return config, nil
