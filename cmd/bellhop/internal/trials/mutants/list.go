@@ -721,6 +721,24 @@ var mutants = []mutant{
 
 	// The relay of an outbox.
 	{
+		"a refused row that is retried keeps its number",
+		change{
+			"daemon/outbox/refused.go",
+			"SET refused = NULL, seq = DEFAULT WHERE",
+			"SET refused = NULL WHERE",
+		},
+		"./daemon/outbox", "TestRefusedIsChanged",
+	},
+	{
+		"a retry of one row that is refused and one that is not changes the first",
+		change{
+			"daemon/outbox/refused.go",
+			"if err == nil && not != nil {",
+			"if err == nil && len(found) == 0 && not != nil {",
+		},
+		"./daemon/outbox", "TestRefusedIsChanged",
+	},
+	{
 		"a relay is not fenced by its token",
 		change{
 			lua + "relay.lua",
