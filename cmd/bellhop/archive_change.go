@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/terminal"
@@ -192,14 +191,7 @@ dead purge.`,
 	})
 }
 
-// confirmArchive asks before rows are removed, which cannot be undone. Without a terminal
-// it requires --yes.
+// confirmArchive asks before rows are removed.
 func (a *app) confirmArchive(ctx context.Context, question string, yes bool) error {
-	if yes {
-		return nil
-	}
-	if !text.IsTerminal(a.in) {
-		return wrong(misused("yes", "what is removed from the archive cannot be brought back: give --yes to mean it"))
-	}
-	return a.ask(ctx, question, "nothing was removed")
+	return a.confirm(ctx, question, "what is removed from the archive cannot be brought back", yes)
 }

@@ -108,7 +108,8 @@ is in it.`,
 		if err != nil {
 			return err
 		}
-		if err := a.confirmUninstall(ctx, yes); err != nil {
+		const why = "messages that were not published yet go with the outbox"
+		if err := a.confirm(ctx, "Remove the outbox, with all messages in it that were not published?", why, yes); err != nil {
 			return err
 		}
 		rows, err := outbox.Uninstall(ctx, at)
@@ -117,15 +118,4 @@ is in it.`,
 		}
 		return err
 	})
-}
-
-// confirmUninstall asks before an outbox is removed. Without a terminal it requires --yes.
-func (a *app) confirmUninstall(ctx context.Context, yes bool) error {
-	switch {
-	case yes:
-		return nil
-	case !text.IsTerminal(a.in):
-		return wrong(misused("yes", "messages that were not published yet go with the outbox: give --yes to mean it"))
-	}
-	return a.ask(ctx, "Remove the outbox, with all messages in it that were not published?", "nothing was removed")
 }
