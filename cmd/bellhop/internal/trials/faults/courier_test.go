@@ -184,6 +184,7 @@ func (c *carrying) claim(topic string, its time.Duration, how string) (got []*na
 			return end(history.Unknown, errors.Join(err, errors.New(m.Header.Get(micro.ErrorHeader))))
 		}
 		r.Lease = its.Milliseconds()
+		r.Handed = len(got) == 0 // perhaps: the answer does not say
 		op.Took(r)
 		got = append(got, m)
 	}
