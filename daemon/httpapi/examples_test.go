@@ -97,133 +97,82 @@ func launched(t testing.TB, h *host, args ...string) (*output, *child.Process) {
 	return said, p
 }
 
-func TestExampleWorkers(t *testing.T) {
+func TestExampleWorker(t *testing.T) {
 	t.Parallel()
 	want(t, "curl", "curl")
-	for name, program := range map[string]string{"worker.sh": "/bin/sh", "worker.mjs": want(t, "node", "nodejs")} {
-		t.Run(name, func(t *testing.T) {
-			store := storetest.Open(t)
-			carry(t, store)
-			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-			said := launch(t, h, program, written(t, name, "", ""))
-			for _, id := range []string{"4711", "4712"} {
-				h.waiting(1)
-				h.want(client(t), http.StatusCreated, "POST", "/v1/topics/order.timeout/messages?id="+id, "EUR 10")
-				said.has(t, "order "+id+" was not paid: EUR 10\n")
-			}
-			acked(t, store, 2)
-			if i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711"); (err == nil && string(i.Result) == "reminded of EUR 10") != (name == "worker.mjs") {
-				t.Errorf("its result is %q, %v", i.Result, err)
-			}
-			storetest.Publish(t, store,
-				notify.Message{Topic: "order.timeout", ID: "4713", Body: []byte("pending")}, notify.Message{Topic: "order.timeout", ID: "4714", Body: []byte("EUR 11")})
-			said.has(t, "order 4714 was not paid: EUR 11\n")
-			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4715", Body: []byte("EUR \xff")})
-			said.has(t, "order 4715 was not paid: EUR ")
-			acked(t, store, 4)
-			storetest.Eventually(t, "it is put off again and again", func() bool {
-				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4713")
-				return err == nil && i.Snoozed > 1 && i.Attempts == 0
-			})
-			stop(t, h)
-		})
-	}
-}
-
-// A worker keeps a message for longer than its lease, and acknowledges it with the receipt of its claim, also once it is to stop.
-func TestExampleWorkersExtend(t *testing.T) {
-	want(t, "curl", "curl")
-	for name, test := range map[string]struct {
-		program  string
-		from, to string // what has its handler wait
-	}{
-		"worker.sh": {
-			program: "/bin/sh", from: "handle() {\n", to: "handle() {\n  while printf slow | cmp -s - \"$body\" && test ! -e \"$FLAG\"; do sleep 0.1; done\n",
-		},
-		"worker.mjs": {
-			program: want(t, "node", "nodejs"), from: "async function handle(m, signal) {",
-			to: "import { existsSync } from \"node:fs\";\nasync function handle(m) {\n  while (m.body === \"slow\" && !existsSync(process.env.FLAG)) await new Promise((again) => setTimeout(again, 100));\n",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("LEASE", "9")
-			flag := filepath.Join(t.TempDir(), "flag")
-			t.Setenv("FLAG", flag)
-			store := storetest.Open(t)
-			carry(t, store)
-			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-			_, p := launched(t, h, test.program, written(t, name, test.from, test.to))
-			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
-			until := func() time.Time {
-				i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
-				if err != nil {
-					t.Fatal(err)
-				}
-				return i.Until
-			}
-			var first time.Time
-			storetest.Eventually(t, "it is claimed", func() bool { first = until(); return !first.IsZero() })
-			storetest.Eventually(t, "its lease is extended twice", func() bool { return until().After(first.Add(5 * time.Second)) })
-			if err := errors.Join(p.Signal(syscall.SIGTERM), os.WriteFile(flag, nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-			acked(t, store, 1)
-			storetest.Receive(t, "its end", p.Done())
-		})
-	}
-}
-
-// A worker tells its name, and why it failed.
-func TestExampleWorkersTellWhy(t *testing.T) {
-	t.Parallel()
-	want(t, "curl", "curl")
-	for name, test := range map[string]struct{ program, from, to, reason string }{
-		"worker.sh":  {"/bin/sh", "handle() {\n", "handle() {\n  return 3\n", "exit 3"},
-		"worker.mjs": {want(t, "node", "nodejs"), "async function handle(m, signal) {", "async function handle() {\n  throw new Error(\"no such customer\");\n", "Error: no such customer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := storetest.Open(t)
-			carry(t, store)
-			h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-			launch(t, h, test.program, written(t, name, test.from, test.to))
-			storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", MaxAttempts: 1})
-			var died notify.Info
-			storetest.Eventually(t, "it is dead", func() bool {
-				died, _ = storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
-				return died.State == notify.Dead
-			})
-			if !strings.Contains(died.Reason, test.reason) {
-				t.Errorf("it died since %q", died.Reason)
-			}
-			storetest.Eventually(t, died.History[0].By+" is listed", func() bool {
-				return strings.Contains(string(h.want(client(t), http.StatusOK, "GET", "/v1/workers", "").body), `"name":"`+died.History[0].By+`"`)
-			})
-			stop(t, h)
-		})
-	}
-}
-
-// The handler of a message that is cancelled with stop is aborted in Node, and the message is gone; others go on.
-func TestExampleWorkerStops(t *testing.T) {
-	t.Setenv("LEASE", "9")
-	node := want(t, "node", "nodejs")
-	const before = "  console.log(`order"
-	waits := "  console.log(`begun ${m.id}`);\n  if (m.body === \"slow\") await new Promise((_, no) => signal.addEventListener(\"abort\", () => no(console.log(`aborted ${m.id}`))));\n"
 	store := storetest.Open(t)
 	carry(t, store)
 	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	said := launch(t, h, node, written(t, "worker.mjs", before, waits+before))
-	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
-	said.has(t, "begun 4711\n")
-	h.want(client(t), http.StatusOK, "DELETE", "/v1/topics/order.timeout/messages/4711?stop=true", "")
-	said.has(t, "aborted 4711\n")
-	storetest.Eventually(t, "it is cancelled", func() bool {
-		_, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
-		return errors.Is(err, notify.ErrNotFound)
+	said := launch(t, h, "/bin/sh", written(t, "worker.sh", "", ""))
+	for _, id := range []string{"4711", "4712"} {
+		h.waiting(1)
+		h.want(client(t), http.StatusCreated, "POST", "/v1/topics/order.timeout/messages?id="+id, "EUR 10")
+		said.has(t, "order "+id+" was not paid: EUR 10\n")
+	}
+	acked(t, store, 2)
+	storetest.Publish(t, store,
+		notify.Message{Topic: "order.timeout", ID: "4713", Body: []byte("pending")}, notify.Message{Topic: "order.timeout", ID: "4714", Body: []byte("EUR 11")})
+	said.has(t, "order 4714 was not paid: EUR 11\n")
+	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4715", Body: []byte("EUR \xff")})
+	said.has(t, "order 4715 was not paid: EUR ")
+	acked(t, store, 4)
+	storetest.Eventually(t, "it is put off again and again", func() bool {
+		i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4713")
+		return err == nil && i.Snoozed > 1 && i.Attempts == 0
 	})
-	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "urn:bellhop:stop", Body: []byte("EUR 10")})
-	said.has(t, "order urn:bellhop:stop was not paid: EUR 10\n")
+	stop(t, h)
+}
+
+// A worker keeps a message for longer than its lease, and acknowledges it with the receipt of its claim, also once it is to stop.
+func TestExampleWorkerExtends(t *testing.T) {
+	want(t, "curl", "curl")
+	t.Setenv("LEASE", "9")
+	flag := filepath.Join(t.TempDir(), "flag")
+	t.Setenv("FLAG", flag)
+	store := storetest.Open(t)
+	carry(t, store)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	const waits = "handle() {\n  while printf slow | cmp -s - \"$body\" && test ! -e \"$FLAG\"; do sleep 0.1; done\n"
+	_, p := launched(t, h, "/bin/sh", written(t, "worker.sh", "handle() {\n", waits))
+	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
+	until := func() time.Time {
+		i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.Until
+	}
+	var first time.Time
+	storetest.Eventually(t, "it is claimed", func() bool { first = until(); return !first.IsZero() })
+	storetest.Eventually(t, "its lease is extended twice", func() bool { return until().After(first.Add(5 * time.Second)) })
+	if err := errors.Join(p.Signal(syscall.SIGTERM), os.WriteFile(flag, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	acked(t, store, 1)
+	storetest.Receive(t, "its end", p.Done())
+}
+
+// A worker tells its name, and why it failed.
+func TestExampleWorkerTellsWhy(t *testing.T) {
+	t.Parallel()
+	want(t, "curl", "curl")
+	store := storetest.Open(t)
+	carry(t, store)
+	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
+	launch(t, h, "/bin/sh", written(t, "worker.sh", "handle() {\n", "handle() {\n  return 3\n"))
+	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", MaxAttempts: 1})
+	var died notify.Info
+	storetest.Eventually(t, "it is dead", func() bool {
+		died, _ = storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
+		return died.State == notify.Dead
+	})
+	if !strings.Contains(died.Reason, "exit 3") {
+		t.Errorf("it died since %q", died.Reason)
+	}
+	storetest.Eventually(t, died.History[0].By+" is listed", func() bool {
+		return strings.Contains(string(h.want(client(t), http.StatusOK, "GET", "/v1/workers", "").body), `"name":"`+died.History[0].By+`"`)
+	})
+	stop(t, h)
 }
 
 // acked waits until so many messages of order.timeout are acknowledged.
@@ -252,29 +201,5 @@ func TestExampleWorkerInShell(t *testing.T) {
 	}
 	if n := strings.Count(said.String(), " was not paid: "); n != len(awkward) {
 		t.Errorf("%d messages were handled, want %d", n, len(awkward))
-	}
-}
-
-func TestExampleListener(t *testing.T) {
-	t.Parallel()
-	store := storetest.Open(t)
-	carry(t, store)
-	h := serve(t, store, httpapi.Options{}, httpapi.Timing{})
-	said := launch(t, h, want(t, "node", "nodejs"), written(t, "listen.mjs", "", ""))
-	said.has(t, "listening\n")
-	send(t, store, "prices.gold", "1")
-	said.has(t, "prices.gold: 1\n")
-	stop(t, h)
-	send(t, store, "prices.gold", "2")
-	serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.port)
-	said.has(t, "prices.gold: 2\n")
-	send(t, store, "prices.silver", "3")
-	said.has(t, "prices.silver: 3\n")
-	send(t, store, "prices.silver", "4\xff")
-	said.has(t, "prices.silver: 4\uFFFD\n")
-	for _, line := range []string{"prices.gold: 1\n", "prices.gold: 2\n", "prices.silver: 3\n"} {
-		if n := strings.Count(said.String(), line); n != 1 {
-			t.Errorf("%q came %d times", line, n)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-// Release makes a release of Bellhop in dist/release: archives, packages for Debian and for rpm, trees for apt and yum, an image, a folder
+// Release makes a release of Bellhop in dist/release: archives, packages for Debian and for rpm, for Node and for Python, trees for apt and yum, an image, a folder
 // that serves as a module proxy, licences and a bill of materials, and sums of all. Two clones of a commit make the same bytes, but for
 // signatures. Nothing is uploaded.
 //
@@ -56,7 +56,7 @@ func (r *release) make() error {
 	defer os.RemoveAll(r.work)
 	r.fail(errors.Join(os.RemoveAll(r.dir), os.RemoveAll(r.work), os.MkdirAll(r.dir, 0o755)))
 	r.module = r.output("go", "list", "-m")
-	for _, step := range []func(){r.build, r.notices, r.archives, r.packages, r.image, r.proxy, r.apt, r.yum, r.sums, r.sign} {
+	for _, step := range []func(){r.build, r.notices, r.archives, r.packages, r.clients, r.image, r.proxy, r.apt, r.yum, r.sums, r.sign} {
 		step()
 	}
 	return r.err

@@ -20,7 +20,7 @@ const root = "../../../../.."
 // Limits of the pages, in lines.
 const (
 	maxReadme = 200
-	maxAll    = 1252
+	maxAll    = 1308
 	goWithin  = 60
 )
 

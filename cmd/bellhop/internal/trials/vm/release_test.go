@@ -79,6 +79,7 @@ func TestRelease(t *testing.T) {
 		check(t, h)
 	}
 	fromProxy(t, dir)
+	asClients(t, h)
 }
 
 // fromArchive unpacks the program, and runs what README begins with, without a redis-server.
@@ -144,4 +145,40 @@ func fromImage(t *testing.T, h *host) {
 func fromProxy(t *testing.T, dir string) {
 	env := []string{"GOPROXY=file://" + filepath.Join(dir, "goproxy"), "GONOSUMDB=*", "GOFLAGS=-modcacherw", "GOMODCACHE=" + t.TempDir()} // this v0.1.0 is no other one's
 	contains(t, command(t, env, "go", "mod", "download", "-json", "github.com/bellhopd/bellhop@v0.1.0"), `"GoModSum": "h1:`)
+}
+
+// asClients installs the packages for Node and for Python in empty folders, and runs the workers of their page until each has what it published.
+func asClients(t *testing.T, h *host) {
+	page := pagestest.Section(t, root+"/daemon/httpapi/clients/README.md", "")
+	h.Run("systemd-run", "--quiet", "--unit=dev", "-E", "PATH=/none", "/root/unpacked/bellhop", "dev", "--no-tour")
+	h.logs("dev", "Ctrl-C ends this")
+	for name, c := range map[string]struct{ language, install, run, says string }{
+		"node":   {"js", "npm install --offline --no-audit --no-fund ./bellhop-client-0.1.0.tgz", "node worker", "order order-4711 was not paid: 12"},
+		"python": {"python", "pip3 install --no-index --target=. ./bellhop_client-0.1.0-py3-none-any.whl", "python3 -u worker", "order order-4712 was not paid: 12"},
+	} {
+		program := fenced(t, page, c.language)
+		if words := strings.Fields(c.install); !strings.Contains(page, words[0][:3]) || !strings.Contains(page, words[len(words)-1]) {
+			t.Errorf("the page does not say how to install %s", words[len(words)-1])
+		}
+		dir := "/root/" + name
+		h.Run("sh", "-ec", "mkdir "+dir+"; cp /srv/release/bellhop*client* "+dir)
+		h.Write(dir+"/worker"+map[string]string{"js": ".mjs", "python": ".py"}[c.language], program, 0o600)
+		h.Run("sh", "-ec", "cd "+dir+"; "+c.install)
+		h.Run("systemd-run", "--quiet", "--unit="+name, "--property=WorkingDirectory="+dir, "sh", "-c", "exec "+c.run+".*")
+		h.logs(name, c.says)
+		h.Run("systemctl", "stop", name)
+		h.shows(name, "ActiveState", "inactive") // not failed
+	}
+	h.Run("systemctl", "stop", "dev")
+}
+
+// fenced returns the one block of a page in a language.
+func fenced(t *testing.T, page, language string) string {
+	t.Helper()
+	_, block, ok := strings.Cut(page, "\n```"+language+"\n")
+	block, _, ended := strings.Cut(block, "\n```\n")
+	if !ok || !ended {
+		t.Fatalf("the page has no block in %s", language)
+	}
+	return block + "\n"
 }

@@ -1,0 +1,579 @@
+"""A client of Bellhop, delayed and broadcast notifications: README.md tells how to use it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import calendar
+import http.client
+import inspect as _inspect
+import json
+import logging
+import os
+import queue
+import random
+import re
+import signal
+import socket
+import ssl
+import threading
+import time
+from typing import Any, Callable, Iterator, Mapping, Sequence, Union
+from urllib.parse import quote, urlencode, urlsplit
+
+_log = logging.getLogger("bellhop_client")
+_units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
+Topics = Union[str, Sequence[str]]
+
+
+def _seconds(name: str, duration: str) -> float:
+    if not isinstance(duration, str) or not re.fullmatch(r"((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h|d))+", duration, re.ASCII):
+        raise ValueError(f'{name} {duration!r}: write a duration, such as "30s" or "1h30m"')
+    return sum(float(n) * _units[unit] for n, unit in re.findall(r"([\d.]+)([a-zµ]+)", duration))
+
+
+class Later(Exception):
+    """Raised by a handler: hand the message out again after a delay, which uses up no attempt."""
+
+    def __init__(self, delay: str):
+        _seconds("delay", delay)
+        super().__init__(f"again in {delay}")
+        self.delay = delay
+
+
+class Bury(Exception):
+    """Raised by a handler: never hand the message out again, and keep it among the dead letters."""
+
+
+class Timeout(Exception):
+    """Raised by wait: the message has not ended yet."""
+
+
+class Unanswered(Exception):
+    """There was no answer: whether the call did something is unknown."""
+
+    def __init__(self, message: str, kept: bool = False):
+        super().__init__(message)
+        self._kept = kept  # the connection was, and the daemon may have closed it before
+
+
+class Died(Exception):
+    """Raised by wait: the message is dead. info is what inspect returns."""
+
+    def __init__(self, info: dict):
+        super().__init__(info.get("reason") or "it is dead")
+        self.info = info
+
+
+class Problem(Exception):
+    """What the daemon answered in place of what was asked for: status, type, detail, and errors, each wrong field."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float = 0):
+        super().__init__(problem.get("detail") or f"{status} {http.client.responses.get(status, '')}")
+        self.status, self.type, self.retry_after = status, problem.get("type", "about:blank"), retry_after
+        self.detail, self.errors = str(self), problem.get("errors") or []
+
+
+class Message:
+    """A message or a broadcast, with the fields of the wire."""
+
+    topic: str
+    id: str
+    attempt: int
+    due: str
+    first_due: str | None = None
+    published: str
+    late_ms: int
+    receipt: int
+    key: str | None = None
+    fence: int | None = None
+    content_type: str | None = None
+    body: str | None = None
+    body_base64: str | None = None
+    bookmark: str | None = None
+
+    def __init__(self, fields: Mapping[str, Any]):
+        self.headers: dict[str, str] = {}
+        self.history: list[dict[str, Any]] = []
+        self.stopped = threading.Event()  # set where the handler's work is not wanted any more
+        self.__dict__.update(fields)
+
+    @property
+    def bytes(self) -> bytes:
+        return base64.b64decode(self.body_base64) if self.body_base64 is not None else (self.body or "").encode()
+
+    @property
+    def text(self) -> str:
+        return self.bytes.decode(errors="replace")
+
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Gap:
+    """What a listener missed: broadcasts of a topic that were removed before they were read."""
+
+    topic: str
+    bookmark: str
+
+    def __init__(self, fields: Mapping[str, Any]):
+        self.__dict__.update(fields)
+
+
+def _again(err: Exception) -> bool:
+    return isinstance(err, Unanswered) or (isinstance(err, Problem) and (err.status >= 500 or err.status in (408, 429)))
+
+
+def _is(err: Exception, *types: str) -> bool:
+    return isinstance(err, Problem) and err.type.removeprefix("urn:bellhop:") in types
+
+
+def _backoff(n: int) -> float:
+    return min(5, 0.1 * 2 ** min(n, 9)) * random.uniform(0.5, 1)
+
+
+def _query(fields: Mapping[str, Any]) -> str:
+    return urlencode({k: str(v).lower() if isinstance(v, bool) else v for k, v in fields.items() if v is not None})
+
+
+def _topic(topic: str) -> str:
+    return f"/v1/topics/{quote(topic, safe='')}"
+
+
+def _path(topic: str, id: str) -> str:
+    return f"{_topic(topic)}/messages/{quote(id, safe='')}"
+
+
+def _encode(body: Any) -> tuple[bytes, str | None]:
+    """The bytes of a body or a result, and their content type: text and bytes as they are, all else as JSON."""
+    if body is None or isinstance(body, (str, bytes, bytearray, memoryview)):
+        return (body or "").encode() if isinstance(body or "", str) else bytes(body), None
+    return json.dumps(body, ensure_ascii=False).encode(), "application/json"
+
+
+class Bellhop:
+    """Calls a daemon of Bellhop. All threads may share one."""
+
+    def __init__(self, url: str | None = None, token: str | None = None, name: str | None = None, context: ssl.SSLContext | None = None):
+        self.url = (url or os.environ.get("BELLHOP_URL") or "http://127.0.0.1:8420").rstrip("/")
+        token = token or os.environ.get("BELLHOP_TOKEN")
+        if not re.fullmatch(r"https?://[^/@]+(/[^@]*)?", self.url):
+            raise ValueError("url: write http:// or https:// and a host, and give the token apart")
+        if token and not re.fullmatch(r"[\x21-\x7e]+", token):
+            raise ValueError("token: it holds a space, a line break, or what is not ASCII")
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"[-64:]
+        self._at, self._context = urlsplit(self.url), context
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._kept: list[http.client.HTTPConnection] = []
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        for conn in getattr(self, "_kept", []):
+            conn.close()
+
+    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+        if self._at.scheme == "https":
+            return http.client.HTTPSConnection(self._at.netloc, timeout=timeout, context=self._context)
+        return http.client.HTTPConnection(self._at.netloc, timeout=timeout)
+
+    def _once(self, method: str, path: str, body: Any, headers: Mapping[str, str], timeout: float, fresh: bool, waiting: Callable) -> tuple[int, bytes]:
+        if self._pid != os.getpid():  # a fork has its own connections
+            self._pid, self._kept = os.getpid(), []
+        try:
+            kept = None if fresh else self._kept.pop()
+        except IndexError:
+            kept = None
+        conn = kept or self._connect(timeout)
+        try:
+            if kept:
+                conn.sock.settimeout(timeout)
+            else:
+                conn.connect()
+            waiting(conn)
+            conn.request(method, self._at.path + path, body=body, headers={**self._headers, **headers})
+            response = conn.getresponse()
+            waiting(None)  # what is handed out from here on is in hand
+            data = response.read()
+        except (OSError, http.client.HTTPException) as err:
+            conn.close()
+            raise Unanswered(f"{method} {self.url}{path}: {err or type(err).__name__}", kept is not None) from err
+        if not response.will_close and len(self._kept) < 64:
+            self._kept.append(conn)
+        else:
+            conn.close()
+        if response.status < 300:
+            return response.status, data
+        raise _problem(response, data)
+
+    def _ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}, timeout: float = 10, repeat: float = 0, fresh: bool = False,
+             arrived: Callable = lambda err: False, told: Callable = lambda err: None, stopping: Any = None, waiting: Callable = lambda conn: None) -> Any:
+        """Makes a call, again for repeat seconds where it may be. arrived reports whether a problem shows that a call before, which had no answer, arrived."""
+        until, unanswered, n = time.monotonic() + repeat, False, 0
+        while True:
+            try:
+                status, data = self._once(method, path, body, headers, timeout, fresh, waiting)
+                return None if status == 204 else json.loads(data)
+            except (Unanswered, Problem) as err:
+                if unanswered and arrived(err):
+                    return None
+                unanswered = unanswered or isinstance(err, Unanswered)
+                if isinstance(err, Unanswered) and err._kept:
+                    fresh = True
+                    continue
+                pause = max(getattr(err, "retry_after", 0), _backoff(n))
+                if (stopping and stopping.is_set()) or not _again(err) or time.monotonic() + pause > until:
+                    raise
+                told(err)
+            stopping.wait(pause) if stopping else time.sleep(pause)
+            n += 1
+
+    def call(self, method: str, path: str, query: Mapping[str, Any] = {}, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
+        """Makes any call of /v1/openapi.json, once, and returns what it answers."""
+        data, type = (None, None) if body is None else _encode(body)
+        return self._ask(method, f"{path}?{_query(query)}", data, {**({"Content-Type": type} if type else {}), **headers}, fresh=True)
+
+    def _send(self, kind: str, topic: str, body: Any, headers: Mapping[str, str] | None, content_type: str | None, options: Mapping[str, Any]) -> dict:
+        data, type = _encode(body)
+        all = {f"Bellhop-Header-{name}": value.encode().decode("latin-1") for name, value in (headers or {}).items()}  # a byte a letter
+        if content_type or type:
+            all["Content-Type"] = content_type or type or ""
+        return self._ask("POST", f"{_topic(topic)}/{kind}?{_query(options)}", data, all, repeat=30 if options.get("id") else 0, fresh=not options.get("id"),
+                         arrived=lambda err: _is(err, "exists")) or {"topic": topic, "id": options["id"], "outcome": "created"}
+
+    def publish(self, topic: str, body: Any = None, *, headers: Mapping[str, str] | None = None, content_type: str | None = None, id: str | None = None,
+                key: str | None = None, if_busy: str | None = None, delay: str | None = None, due: str | None = None, zone: str | None = None, spread: str | None = None,
+                ttl: str | None = None, attempts: int | None = None, lease: str | None = None, try_timeout: str | None = None, fail: str | None = None,
+                late_after: str | None = None, late: str | None = None, if_exists: str | None = None, max_wait: str | None = None, then: str | None = None,
+                unique_for: str | None = None, **newer: Any) -> dict:
+        """Publishes a message for one worker. newer are options that this version does not name."""
+        options = {name: value for name, value in locals().items() if name not in ("self", "topic", "body", "headers", "content_type", "newer")}
+        return self._send("messages", topic, body, headers, content_type, {**options, **newer})
+
+    def broadcast(self, topic: str, body: Any = None, *, headers: Mapping[str, str] | None = None, content_type: str | None = None, **options: Any) -> dict:
+        """Publishes a broadcast for all who listen."""
+        return self._send("broadcasts", topic, body, headers, content_type, options)
+
+    def inspect(self, topic: str, id: str) -> dict:
+        return self._ask("GET", _path(topic, id), repeat=30)
+
+    def cancel(self, topic: str, id: str, **options: Any) -> dict:
+        return self._ask("DELETE", f"{_path(topic, id)}?{_query(options)}", repeat=30)
+
+    def reschedule(self, topic: str, id: str, **options: Any) -> dict:
+        return self._ask("PATCH", f"{_path(topic, id)}?{_query(options)}", repeat=30)
+
+    def wait(self, topic: str, id: str, timeout: str | None = None) -> str | bytes | None:
+        """Waits for the end of a message, and returns the result that its handler left: text, or bytes that are not UTF-8."""
+        until = time.monotonic() + (_seconds("timeout", timeout) if timeout else float("inf"))
+        while True:
+            wait = min(240, max(0, until - time.monotonic()))
+            info = self._ask("GET", f"{_path(topic, id)}?wait={wait:.3f}s", timeout=wait + 10, repeat=max(0.001, until - time.monotonic()))
+            if info["state"] == "dead":
+                raise Died(info)
+            if info["state"] == "done":
+                return base64.b64decode(info["result_base64"]) if "result_base64" in info else info.get("result")
+            if time.monotonic() >= until:
+                raise Timeout(f"{topic}:{id} is {info['state']} after {timeout}")
+
+    def work(self, topic: Topics, handler: Callable, **options: Any) -> Worker:
+        """Handles the messages of a topic, or of several, in threads, until stop. See Worker for the options."""
+        return Worker(self, topic, handler, **options)
+
+    def listen(self, pattern: str, since: str | None = None) -> Listening:
+        """Iterates over broadcasts of the topics that a pattern names, and gaps, and resumes where it was after a lost connection."""
+        return Listening(self, pattern, since)
+
+    def advance(self, duration: str) -> dict:
+        """Moves the clock of bellhop dev --clock manual, until all that becomes due meanwhile is handled."""
+        return self._ask("POST", f"/v1/clock?{_query({'advance': duration})}", timeout=600)
+
+
+def _problem(response: http.client.HTTPResponse, data: bytes) -> Problem:
+    try:
+        problem = json.loads(data)
+    except ValueError:
+        problem = {}
+    after = response.getheader("Retry-After", "0")
+    return Problem(response.status, problem if isinstance(problem, dict) else {}, float(after) if after.isdigit() else 0)
+
+
+class Listening:
+    """Broadcasts and gaps, until close, which any thread may call."""
+
+    def __init__(self, bell: Bellhop, pattern: str, since: str | None):
+        self._bell, self._path = bell, f"{_topic(pattern)}/broadcasts?{_query({'since': since})}"
+        self._conn: http.client.HTTPConnection | None = None
+        self._closed = threading.Event()
+        self._events = self._all()
+
+    def __iter__(self) -> Iterator[Message | Gap]:
+        return self._events
+
+    def __enter__(self) -> Listening:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closed.set()
+        _hang_up(self._conn)
+
+    def _all(self) -> Iterator[Message | Gap]:
+        last, n = None, 0
+        while not self._closed.is_set():
+            try:
+                for event in self._read(last):
+                    last, n = event.get("id", last), 0
+                    if event.get("data"):
+                        yield (Gap if event.get("event") == "gap" else Message)({**json.loads(event["data"]), "bookmark": last})
+            except Problem as err:
+                if not _again(err):
+                    raise
+            except (OSError, http.client.HTTPException, ValueError, AttributeError):  # a connection that close or the daemon ended
+                pass
+            self._closed.wait(_backoff(n))
+            n += 1
+
+    def _read(self, last: str | None) -> Iterator[dict[str, str]]:
+        """The fields of server-sent events. The daemon sends something each 15 s: silence for 45 is a connection that is gone."""
+        self._conn = conn = self._bell._connect(45)
+        try:
+            conn.request("GET", self._bell._at.path + self._path, headers={**self._bell._headers, **({"Last-Event-ID": last} if last else {})})
+            response = conn.getresponse()
+            if response.status != 200:
+                raise _problem(response, response.read())
+            event: dict[str, str] = {}
+            for line in response:
+                name, _, value = line.decode().rstrip("\n").partition(":")
+                if name:
+                    event[name] = value.removeprefix(" ")
+                elif not value and line == b"\n":
+                    yield event
+                    event = {}
+        finally:
+            conn.close()
+
+
+def _hang_up(conn: http.client.HTTPConnection | None) -> None:
+    """Ends what another thread waits for."""
+    try:
+        conn.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+    except (OSError, AttributeError):
+        pass  # it has ended, or has not begun
+
+
+class Worker:
+    """Handles messages in threads, up to concurrency at a time. Made by Bellhop.work.
+
+    lease: how long a message stays with a worker that is gone. keep: how long what a handler returns is kept as the result.
+    order: of several topics, "oldest" or "listed". min_age: only messages that nobody claimed for so long.
+    grace: how long stop waits for handlers. on_error: called with an exception, and the message or None; else they are logged.
+    """
+
+    def __init__(self, bell: Bellhop, topic: Topics, handler: Callable, *, concurrency: int = 1, lease: str = "30s", keep: str | None = None, order: str | None = None,
+                 min_age: str | None = None, grace: str = "10s", on_error: Callable[[BaseException, Message | None], Any] | None = None):
+        topics = [topic] if isinstance(topic, str) else list(topic)
+        if not 1 <= len(topics) <= 32:
+            raise ValueError(f"topic: {len(topics)} topics; give 1 to 32")
+        if not callable(handler):
+            raise TypeError("handler: give a function of a message")
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise ValueError(f"concurrency {concurrency!r}: give a whole number, 1 or more")
+        self._lease, self._grace = _seconds("lease", lease), _seconds("grace", grace)
+        if self._lease < 0.1:
+            raise ValueError(f"lease {lease}: give 100ms or more")
+        if keep is not None:
+            _seconds("keep", keep)
+        self._bell, self._handler, self._asked, self._keep = bell, handler, lease, keep
+        self._on_error = on_error or _logged
+        path = "/v1/claim" if len(topics) > 1 else f"{_topic(topics[0])}/claim"
+        fields = {"topics": ",".join(topics) if len(topics) > 1 else None, "order": order, "min_age": min_age, "lease": lease, "worker": bell.name, "wait": "30s"}
+        self._claim = f"{path}?{_query(fields)}"
+        self._pid, self._most, self._busy = os.getpid(), concurrency, 0  # busy: hands that are not free; guarded by _changed, as the next
+        self._hands: dict[Message, float] = {}  # whose leases are kept, and when each is to be extended
+        self._next = 0.0  # when the first of these is
+        self._changed, self._wake = threading.Condition(), threading.Event()
+        self._stopping, self._ended = threading.Event(), threading.Event()
+        self._waiting: http.client.HTTPConnection | None = None  # on which a claim waits
+        self._error: Exception | None = None
+        self._todo: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        for target in (self._run, self._extend, *[self._work] * concurrency):
+            threading.Thread(target=target, daemon=True, name=f"bellhop {topics[0]}").start()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+        self.join()
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise RuntimeError("this worker was made before a fork, and its threads are in the other process; make one in each process")
+
+    def stop(self) -> None:
+        """Claims nothing more. Handlers go on for the grace; what they have not done then is given back."""
+        self._check()
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        _hang_up(self._waiting)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Waits until the worker has stopped, and reports whether it has. Raises what the daemon refused to let it claim for."""
+        self._check()
+        ended = self._ended.wait(timeout)
+        if self._error:
+            raise self._error
+        return ended
+
+    def until_signal(self) -> None:
+        """Stops at the first SIGTERM or Ctrl-C, and waits for the end; a second one does what it did before. For the main thread."""
+        self._check()
+        before: dict[int, Any] = {}
+
+        def restore(*_: Any) -> None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+        def end(*_: Any) -> None:
+            restore()
+            self.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, end)
+        try:
+            while not self.join(1):  # where another thread got the signal, this one has to run to handle it
+                pass
+        finally:
+            restore()
+
+    def _tell(self, err: BaseException, m: Message | None = None) -> None:
+        try:
+            self._on_error(err, m)
+        except Exception:
+            _log.exception("on_error failed")
+
+    def _wait(self, conn: http.client.HTTPConnection | None) -> None:
+        self._waiting = conn
+        if conn and self._stopping.is_set():
+            raise http.client.HTTPException("the worker stops")
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping.is_set() or self._busy < self._most)
+                    free = min(500, self._most - self._busy)
+                if free > 0:
+                    claimed = self._bell._ask("POST", f"{self._claim}&max={free}", timeout=40, repeat=float("inf"), told=self._tell, stopping=self._stopping, waiting=self._wait)
+                    for fields in claimed["messages"]:
+                        self._take(Message(fields))
+        except Exception as err:
+            if not self._stopping.is_set():
+                self._error = err
+                self._tell(err)
+        finally:
+            self._finish()
+
+    def _take(self, m: Message) -> None:
+        came = m.receipt / 1e6 - _epoch(m.due) - m.late_ms / 1000  # its lease, which may be the message's own
+        at = time.monotonic() + min(self._lease, max(0.1, came)) / 3
+        with self._changed:
+            self._busy += 1
+            self._hands[m] = at
+            sooner = at < self._next
+        if sooner:
+            self._wake.set()
+        self._todo.put(m)
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy == 0, self._grace)
+            late = list(self._hands)
+            self._hands.clear()
+        for m in late:
+            m.stopped.set()
+            self._settle(m, "nack", {"attempt": "keep", "delay": "0s"})
+        for _ in range(self._most):
+            self._todo.put(None)
+        self._ended.set()
+        self._wake.set()
+
+    def _work(self) -> None:
+        while (m := self._todo.get()) is not None:
+            how = self._attend(m)
+            with self._changed:
+                mine = self._hands.pop(m, None) is not None
+            if mine:
+                self._settle(m, *how)
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def _attend(self, m: Message) -> tuple:
+        """Returns what settles a message, once its handler has ended."""
+        try:
+            result = self._handler(m)
+            if _inspect.isawaitable(result):
+                result = asyncio.run(_awaited(result))
+            return ("ack", {}) if self._keep is None or result is None else ("ack", {"keep": self._keep}, *_encode(result))
+        except Later as err:
+            return "nack", {"attempt": "keep", "delay": err.delay}
+        except Bury as err:
+            return "nack", {"dead": True, "reason": str(err)[:1000] or "buried"}
+        except BaseException as err:
+            self._tell(err, m)
+            return "nack", {"reason": f"{type(err).__name__}: {err}"[:1000]}
+
+    def _extend(self) -> None:
+        while not self._ended.is_set():
+            now = time.monotonic()
+            with self._changed:
+                due = [m for m, at in self._hands.items() if at <= now]
+                self._hands.update((m, now + self._lease / 3) for m in due)
+                self._next = min(self._hands.values(), default=float("inf"))
+            for m in due:
+                self._keep_lease(m)
+            self._wake.wait(None if self._next == float("inf") else max(0, self._next - time.monotonic()))
+            self._wake.clear()
+            late = time.monotonic() - self._next
+            if late > self._lease / 3:
+                self._tell(RuntimeError(f"the process stood still for {late:.1f} s; messages may come twice"))
+
+    def _keep_lease(self, m: Message) -> None:
+        try:
+            self._ask_of(m, "extend", {"lease": self._asked}, timeout=max(1, self._lease / 3))
+        except (Unanswered, Problem) as err:
+            if not _is(err, "stop", "lease-lost"):
+                return self._tell(err, m)
+            with self._changed:
+                if m in self._hands and _is(err, "stop"):
+                    self._hands[m] = float("inf")  # it is settled, and not extended any more
+                else:
+                    self._hands.pop(m, None)
+            m.stopped.set()
+
+    def _settle(self, m: Message, how: str, fields: dict, body: bytes | None = None, type: str | None = None) -> None:
+        headers = {"Content-Type": type} if type else {}
+        try:
+            self._ask_of(m, how, fields, body=body, headers=headers, repeat=self._lease, arrived=lambda err: _is(err, "lease-lost"))
+        except Exception as err:
+            self._tell(err, m)
+
+    def _ask_of(self, m: Message, how: str, fields: dict, **more: Any) -> None:
+        self._bell._ask("POST", f"{_path(m.topic, m.id)}/{how}?{_query({'receipt': m.receipt, **fields})}", **more)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def _epoch(text: str) -> float:
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{fraction or 0}")
+
+
+def _logged(err: BaseException, m: Message | None) -> None:
+    _log.error("%s%s", f"{m.topic}:{m.id}: " if m else "", err, exc_info=err if m and not isinstance(err, (Unanswered, Problem)) else None)
