@@ -47,6 +47,7 @@ const (
 // Options are the options of Start.
 type Options struct {
 	Args   []string  // more arguments, such as "-c", "work_mem=1MB"
+	Under  []string  // a command that executes the server's command line, such as "nice", "-n", "10"; empty: none
 	Output io.Writer // receives the log; nil: discarded
 }
 
@@ -63,6 +64,20 @@ type Server struct {
 // Start makes a server in a folder of its own and waits until it answers. The error is
 // ErrNotInstalled, or why the server does not start.
 func Start(ctx context.Context, o Options) (*Server, error) {
+	return begin(ctx, o, (*Server).initialize)
+}
+
+// Replica starts a server with the data of this one, which it follows asynchronously until
+// it is promoted. The errors are those of Start, and of pg_basebackup.
+func (s *Server) Replica(ctx context.Context) (*Server, error) {
+	return begin(ctx, s.o, func(r *Server, ctx context.Context) error {
+		return r.run(ctx, "pg_basebackup", "--pgdata", r.data(), "--host", s.dir, "--port", strconv.Itoa(s.port), "--username", User,
+			"--write-recovery-conf", "--checkpoint", "fast", "--no-sync")
+	})
+}
+
+// begin starts a server after its folder was filled.
+func begin(ctx context.Context, o Options, fill func(*Server, context.Context) error) (*Server, error) {
 	s := &Server{o: o}
 	var err error
 	if s.bin, err = newest(); err != nil {
@@ -77,7 +92,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if s.dir, err = os.MkdirTemp("", "bellhop-postgres-"); err != nil {
 		return nil, err
 	}
-	err = s.initialize(ctx)
+	err = s.own(s.dir)
+	if err == nil {
+		err = fill(s, ctx)
+	}
 	if err == nil {
 		err = s.start(ctx)
 	}
@@ -124,18 +142,27 @@ func (s *Server) initialize(ctx context.Context) error {
 	if err := os.WriteFile(secret, []byte(Password), 0o600); err != nil {
 		return err
 	}
-	if s.user != nil {
-		for _, path := range []string{s.dir, secret} {
-			if err := os.Chown(path, int(s.user.Uid), int(s.user.Gid)); err != nil {
-				return err
-			}
-		}
+	if err := s.own(secret); err != nil {
+		return err
 	}
-	init := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), "--pgdata", s.data(), "--username", User, "--pwfile", secret,
+	return s.run(ctx, "initdb", "--pgdata", s.data(), "--username", User, "--pwfile", secret,
 		"--auth-local", "trust", "--auth-host", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync", "--no-instructions")
-	init.Dir, init.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.user}
-	if said, err := init.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(said))
+}
+
+// own gives a file to the user that runs the server.
+func (s *Server) own(path string) error {
+	if s.user == nil {
+		return nil
+	}
+	return os.Chown(path, int(s.user.Uid), int(s.user.Gid))
+}
+
+// run runs a program of PostgreSQL as that user.
+func (s *Server) run(ctx context.Context, program string, args ...string) error {
+	c := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
+	c.Dir, c.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.user}
+	if said, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, bytes.TrimSpace(said))
 	}
 	return nil
 }
@@ -155,13 +182,11 @@ func (s *Server) start(ctx context.Context) error {
 }
 
 func (s *Server) startOnce(ctx context.Context) (err error) {
-	s.Process, err = child.Start(child.Program{
-		Path: filepath.Join(s.bin, "postgres"), Name: "postgres at " + s.Addr(), Output: s.o.Output, User: s.user,
-		Args: append([]string{
-			"-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.dir, "-c", "listen_addresses=127.0.0.1",
-			"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "timezone=Asia/Kathmandu",
-		}, s.o.Args...),
-	})
+	command := slices.Concat(s.o.Under, []string{
+		filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.dir, "-c", "listen_addresses=127.0.0.1",
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "timezone=Asia/Kathmandu",
+	}, s.o.Args)
+	s.Process, err = child.Start(child.Program{Path: command[0], Args: command[1:], Name: "postgres at " + s.Addr(), Output: s.o.Output, User: s.user})
 	if err != nil {
 		return err
 	}
@@ -228,23 +253,38 @@ func (s *Server) Pause() error { return s.signalAll(syscall.SIGSTOP) }
 // Resume has a paused server go on.
 func (s *Server) Resume() error { return s.signalAll(syscall.SIGCONT) }
 
+// Crash kills all processes of the server at once, where Kill leaves those of connections to
+// end by themselves. Pages may be torn then: the server needs full_page_writes=on.
+func (s *Server) Crash() {
+	_ = s.Pause() // so that it starts no process meanwhile; it may have ended by itself
+	for _, id := range s.children() {
+		_ = syscall.Kill(id, syscall.SIGKILL)
+	}
+	s.Kill()
+}
+
 // signalAll sends a signal to the server, which starts no process while it is stopped,
 // and to its children.
 func (s *Server) signalAll(sig syscall.Signal) error {
 	if err := s.Signal(sig); err != nil {
 		return err
 	}
-	pid := strconv.Itoa(s.Pid())
-	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
-	if err != nil {
-		return err
-	}
-	for _, text := range strings.Fields(string(children)) {
-		if id, err := strconv.Atoi(text); err == nil {
-			_ = syscall.Kill(id, sig) // it may have ended by itself
-		}
+	for _, id := range s.children() {
+		_ = syscall.Kill(id, sig) // it may have ended by itself
 	}
 	return nil
+}
+
+// children returns the processes that the server started and that run.
+func (s *Server) children() (ids []int) {
+	pid := strconv.Itoa(s.Pid())
+	text, _ := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children")) // none is left of a server that has ended
+	for _, field := range strings.Fields(string(text)) {
+		if id, err := strconv.Atoi(field); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Close kills the server and removes its folder.

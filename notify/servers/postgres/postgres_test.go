@@ -32,10 +32,10 @@ func want(t *testing.T, url, statement, value string) {
 	}
 }
 
-// A server keeps what it holds over a kill and a stop, answers nothing while it is
+// A server keeps what it holds over a kill, a crash and a stop, answers nothing while it is
 // paused, and asks for a password over TCP alone.
 func TestServer(t *testing.T) {
-	s, err := postgres.Start(t.Context(), postgres.Options{Args: []string{"-c", "work_mem=1234kB"}})
+	s, err := postgres.Start(t.Context(), postgres.Options{Args: []string{"-c", "work_mem=1234kB", "-c", "full_page_writes=on"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +55,12 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.Kill()
-	storetest.Eventually(t, "its processes end", func() bool { return conn.Ping(t.Context()) != nil })
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
+	for _, end := range []func(){s.Kill, s.Crash} {
+		end()
+		storetest.Eventually(t, "its processes end", func() bool { return conn.Ping(t.Context()) != nil })
+		storetest.Must(t, s.Restart(t.Context()))
+		want(t, url, "SELECT v FROM kept", "row")
 	}
-	want(t, url, "SELECT v FROM kept", "row")
 
 	s.Stop()
 	if err := s.Restart(t.Context()); err != nil {
@@ -90,4 +90,23 @@ func TestServer(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Code != "28P01" {
 		t.Errorf("with a wrong password: got %v", err)
 	}
+}
+
+// A replica follows its server, and takes its place.
+func TestReplica(t *testing.T) {
+	s, err := postgres.Start(t.Context(), postgres.Options{})
+	storetest.Must(t, err)
+	defer s.Close()
+	r, err := s.Replica(t.Context())
+	storetest.Must(t, err)
+	defer r.Close()
+	_, _ = ask(t.Context(), s.URL("postgres"), "CREATE TABLE kept AS SELECT 'row' AS v") // which answers no value
+	storetest.Eventually(t, "the replica has the row", func() bool {
+		v, err := ask(t.Context(), r.URL("postgres"), "SELECT v FROM kept")
+		return err == nil && v == "row"
+	})
+	want(t, r.URL("postgres"), "SELECT pg_is_in_recovery()::text", "true")
+	s.Kill()
+	want(t, r.URL("postgres"), "SELECT pg_promote()::text", "true")
+	want(t, r.URL("postgres"), "INSERT INTO kept VALUES ('another') RETURNING v", "another")
 }
