@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/database"
@@ -198,54 +195,6 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-// Transactions that wait for each other before they publish are in the order of their commits, of each key.
-func TestRelayedBehindAnUpdate(t *testing.T) {
-	t.Parallel()
-	const accounts, writers, each = 5, 8, 70
-	s := open(t, databasetest.Database(t), storetest.Open(t))
-	s.exec("CREATE TABLE account (id int PRIMARY KEY, n int)")
-	s.exec("INSERT INTO account SELECT generate_series(0, $1), 0", accounts-1)
-	s.start(s.url)
-	pool, err := pgxpool.New(t.Context(), s.url+"?pool_max_conns=8")
-	storetest.Must(t, err)
-	defer pool.Close()
-	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			for i := range each {
-				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					var n int
-					account := (w + i) % accounts
-					if err := tx.QueryRow(t.Context(), "UPDATE account SET n = n + 1 WHERE id = $1 RETURNING n", account).Scan(&n); err != nil {
-						return err
-					}
-					_, err := tx.Exec(t.Context(), "SELECT bellhop.publish($1, $2::text, key => $3)", topic, fmt.Sprint(account, " ", n), fmt.Sprint("account-", account))
-					if i%7 == 0 {
-						return errors.Join(err, errBack)
-					}
-					return err
-				})
-				if err != nil && !errors.Is(err, errBack) {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	last := make(map[int]int)
-	for _, body := range s.ready(writers * each * 6 / 7) {
-		var account, n int
-		_, err := fmt.Sscan(body, &account, &n)
-		storetest.Must(t, err)
-		if n != last[account]+1 {
-			t.Errorf("account %d: %d behind %d", account, n, last[account])
-		}
-		last[account] = n
-	}
-	all.Wait()
-}
-
-var errBack = errors.New("rolled back")
-
 // A relay does not sleep while a transaction that did not notify it has yet to commit, and who publishes while it sleeps notifies it.
 func TestRelayIsRung(t *testing.T) {
 	t.Parallel()
@@ -276,9 +225,9 @@ func TestRelayIsRung(t *testing.T) {
 func TestCommitBeforeTheLock(t *testing.T) {
 	t.Parallel()
 	s := open(t, databasetest.Database(t), storetest.Open(t))
-	p := newProxy(t, s.url)
-	at, let := p.hold("pg_try_advisory_lock(")
-	s.start(p.url)
+	p, through := proxy(t, s.url)
+	at, let := p.Hold("pg_try_advisory_lock(")
+	s.start(through)
 	storetest.Receive(t, "the relay asks for the lock", at)
 	tx := s.begin()
 	s.publishIn(tx, "in between")
@@ -287,125 +236,20 @@ func TestCommitBeforeTheLock(t *testing.T) {
 	storetest.Same(t, "handled", []string{"in between"}, s.ready(1))
 }
 
-// A proxy is one that a connection is cut at.
-type proxy struct {
-	url string
-
-	mu     sync.Mutex
-	text   string // of which the next one is met
-	behind bool   // its answer is, not the call
-	meet   func() (forward bool)
-}
-
-// newProxy starts a proxy to the server of a URL.
-func newProxy(t *testing.T, to string) *proxy {
+// proxy starts a proxy to the server of a URL, and returns the URL of that.
+func proxy(t testing.TB, to string) (p *storetest.Proxy, through string) {
 	t.Helper()
 	u, err := url.Parse(to)
 	storetest.Must(t, err)
-	server := u.Host
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	storetest.Must(t, err)
-	u.Host = l.Addr().String()
-	query := u.Query()
-	if u.Scheme == "postgres" {
-		query.Set("sslmode", "disable")
-	}
-	u.RawQuery = query.Encode()
-	p := &proxy{url: u.String()}
-	var all sync.WaitGroup
-	t.Cleanup(all.Wait)
-	storetest.Run(t, func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, func() { l.Close() })()
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return nil // it was closed
-			}
-			there, err := net.Dial("tcp", server)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			end := func() { client.Close(); there.Close() }
-			context.AfterFunc(ctx, end)
-			met := make(chan func() bool, 1)
-			all.Go(func() { defer end(); p.carry(there, client, met) })
-			all.Go(func() { defer end(); p.answer(client, there, met) })
-		}
-	})
-	return p
+	p = storetest.NewProxy(t, u.Host)
+	u.Host = p.Address()
+	return p, u.String()
 }
 
-// carry hands calls on until one is met.
-func (p *proxy) carry(to io.Writer, from io.Reader, met chan<- func() bool) {
-	buffer := make([]byte, 1<<20)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		var meet func() bool
-		if p.meet != nil && bytes.Contains(buffer[:n], []byte(p.text)) {
-			meet, p.meet = p.meet, nil
-		}
-		behind := p.behind
-		p.mu.Unlock()
-		switch {
-		case meet != nil && behind:
-			met <- meet
-		case meet != nil && !meet():
-			return
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// answer hands answers on until one is met.
-func (p *proxy) answer(to io.Writer, from io.Reader, met <-chan func() bool) {
-	buffer := make([]byte, 1<<20)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		select {
-		case meet := <-met:
-			if !meet() {
-				return
-			}
-		default:
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// meets has f called at the next call that has a text, or behind it with its answer.
-func (p *proxy) meets(text string, behind bool, f func() (forward bool)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text, p.behind, p.meet = text, behind, f
-}
-
-// hold holds the next call that has a text, from when it comes until let is called.
-func (p *proxy) hold(text string) (at <-chan struct{}, let func()) {
-	came, go_ := make(chan struct{}), make(chan struct{})
-	p.meets(text, false, func() bool {
-		close(came)
-		<-go_
-		return true
-	})
-	return came, sync.OnceFunc(func() { close(go_) })
-}
-
-// cut cuts the connection at the next call that has a text, or at its answer. It returns a channel that is closed then.
-func (p *proxy) cut(text string, behind bool) <-chan struct{} {
+// cut has a proxy cut the connection at the next call that has a text, or at its answer. It returns a channel that is closed then.
+func cut(p *storetest.Proxy, text string, behind bool) <-chan struct{} {
 	came := make(chan struct{})
-	p.meets(text, behind, func() bool {
+	p.Meet(text, behind, func([]byte) bool {
 		close(came)
 		return false
 	})
@@ -415,7 +259,7 @@ func (p *proxy) cut(text string, behind bool) <-chan struct{} {
 // However a relay is cut off from the database or from Redis, before a call or behind its answer, each committed row is handled once.
 func TestRelayedOnce(t *testing.T) {
 	t.Parallel()
-	for _, cut := range []struct {
+	for _, at := range []struct {
 		name, text string
 		redis      bool
 	}{
@@ -428,23 +272,23 @@ func TestRelayedOnce(t *testing.T) {
 		{"a relayed batch", "_relay", true},
 	} {
 		for _, behind := range []bool{false, true} {
-			t.Run(fmt.Sprint(cut.name, " ", behind), func(t *testing.T) {
+			t.Run(fmt.Sprint(at.name, " ", behind), func(t *testing.T) {
 				t.Parallel()
 				s := open(t, databasetest.Database(t), storetest.Open(t))
 				url, store := s.url, s.store
-				var p *proxy
-				if cut.redis {
-					p = newProxy(t, storetest.URL())
-					store = storetest.With(t, notify.Config{URL: p.url, Prefix: s.store.Prefix(), Shards: storetest.Shards()})
+				var p *storetest.Proxy
+				if at.redis {
+					var through string
+					p, through = proxy(t, storetest.URL())
+					store = storetest.With(t, notify.Config{URL: through, Prefix: s.store.Prefix(), Shards: storetest.Shards()})
 				} else {
-					p = newProxy(t, s.url)
-					url = p.url
+					p, url = proxy(t, s.url)
 				}
 				s.startFor(url, store)
 				handled, n := make(map[string]int), 0
 				for round := range 6 {
-					met := p.cut(cut.text, behind)
-					if cut.text == "LISTEN " {
+					met := cut(p, at.text, behind)
+					if at.text == "LISTEN " {
 						s.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'bellhop relay'")
 					}
 					for range 1 + 30*(round%2) {
@@ -477,16 +321,16 @@ func TestRelayedOnce(t *testing.T) {
 func TestBeginsBeforeItGoesOn(t *testing.T) {
 	t.Parallel()
 	s := open(t, databasetest.Database(t), storetest.Open(t))
-	p := newProxy(t, storetest.URL())
-	s.startFor(s.url, storetest.With(t, notify.Config{URL: p.url, Prefix: s.store.Prefix(), Shards: storetest.Shards()}))
+	p, through := proxy(t, storetest.URL())
+	s.startFor(s.url, storetest.With(t, notify.Config{URL: through, Prefix: s.store.Prefix(), Shards: storetest.Shards()}))
 	publish := func(topic, body string) { s.exec("SELECT bellhop.publish($1, $2::text)", topic, body) }
 	publish(topic, "first")
 	s.ready(1)
 	s.asleep()
 	begins := make(chan struct{})
 	held := make(chan func(), 1)
-	p.meets("_relay", true, func() bool {
-		at, let := p.hold("_relay")
+	p.Meet("_relay", true, func([]byte) bool {
+		at, let := p.Hold("_relay")
 		held <- let
 		go func() {
 			<-at
