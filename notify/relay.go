@@ -18,7 +18,8 @@ type RelayRow struct {
 }
 
 // Relay publishes messages of rows, those of a topic in their order, for a relay that began at their shard, which is the same for all: up to 500
-// in one call. It returns a result for each. Its outcome is empty if there is none, for the error that Relay returns, too: then what became of
+// in one call. Those of a key become claimable in their order, too, whatever their ids: if they do not ascend, Relay makes more calls, a
+// store.Tick apart. It returns a result for each. Its outcome is empty if there is none, for the error that Relay returns, too: then what became of
 // the message is learned by beginning again. Any other error is about that message, which would be refused again.
 func (p *Publisher) Relay(ctx context.Context, shard store.Shard, r store.Relay, rows []RelayRow) ([]Result, error) {
 	results := make([]Result, len(rows))
@@ -34,13 +35,44 @@ func (p *Publisher) Relay(ctx context.Context, shard store.Shard, r store.Relay,
 		out.keep()
 		of[out], batch = i, append(batch, out)
 	}
-	err := calls(batch, func(some []*outgoing) error {
-		return p.relay(ctx, shard, r, rows, some, of)
-	})
+	var err error
+	for i, part := range ascending(batch) {
+		if i > 0 {
+			time.Sleep(store.Tick)
+		}
+		if err = calls(part, func(some []*outgoing) error { return p.relay(ctx, shard, r, rows, some, of) }); err != nil {
+			break
+		}
+	}
 	for _, out := range batch {
 		results[of[out]] = out.result
 	}
 	return results, err
+}
+
+// ascending parts messages so that the ids ascend of those in a part that have one key. Those of a topic stay in their order.
+func ascending(batch []*outgoing) (parts [][]*outgoing) {
+	type place struct {
+		part int
+		id   string
+	}
+	of := make(map[string]int)        // the part of a topic
+	last := make(map[[2]string]place) // of a key of a topic
+	for _, out := range batch {
+		name := [2]string{out.Topic, out.Key}
+		if before, is := last[name]; is && before.part == of[out.Topic] && out.ID < before.id {
+			of[out.Topic]++
+		}
+		n := of[out.Topic]
+		if out.Key != "" {
+			last[name] = place{n, out.ID}
+		}
+		if n == len(parts) {
+			parts = append(parts, nil)
+		}
+		parts[n] = append(parts[n], out)
+	}
+	return parts
 }
 
 // keep has a message of which nothing is said keep the one that is there. Without an As it does so where that its id is in use is no refusal.

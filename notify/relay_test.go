@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,41 @@ func numbers(rows []store.Row) (all []int64) {
 		all = append(all, r.Seq)
 	}
 	return all
+}
+
+// Of a key, what is in rows becomes claimable in their order, whatever the ids; ids of a topic that ascend take one call.
+func TestOrderOfARelayedKey(t *testing.T) {
+	t.Parallel()
+	pub, db := open(t)
+	r, _ := newRelay(t, pub, db)
+	var calls atomic.Int64
+	db.Observe(func(script string, _ time.Duration, _ error) {
+		if script == "relay" {
+			calls.Add(1)
+		}
+	})
+	var rows []notify.RelayRow
+	var want, got []string
+	for n, id := range []string{"m", "n", "c", "b", "b2", "z", "a"} {
+		m := notify.Message{ID: id, Key: "k", Body: []byte("x")}
+		if n%2 == 1 {
+			m.IfExists = notify.Replace // which goes another way
+		}
+		rows, want = append(rows, rowOf(n, m), rowOf(100+n, notify.Message{ID: fmt.Sprint(9 - n), Key: fmt.Sprint(n), Body: []byte("x")})), append(want, id)
+	}
+	r.outcomes(rows...)
+	made := calls.Load()
+	for range want {
+		for _, d := range claim(t, db, 500) {
+			if d.Key == "k" {
+				got = append(got, d.ID)
+			}
+			storetest.Must(t, d.Ack(t.Context()))
+		}
+	}
+	storetest.Same(t, "claimed of the key", want, got)
+	r.outcomes(rowOf(201, notify.Message{ID: "1", Key: "l", Body: []byte("x")}), rowOf(202, notify.Message{ID: "0", Body: []byte("x")}), rowOf(203, notify.Message{ID: "2", Key: "l", Body: []byte("x")}))
+	storetest.Is(t, "calls for ids that ascend", calls.Load()-made, 1)
 }
 
 // What nothing is said of is kept where its id is in use, in any state; what asks for more gets that; and what is refused is so alone.

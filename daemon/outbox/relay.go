@@ -63,6 +63,7 @@ type part struct {
 	topics map[string]bool // of such rows, as far as they were met
 	failed bool            // the last call there
 	pause  backoff.Pause   // before it begins again; that grows until the shard takes rows
+	last   time.Time       // when it began there, or the last call ended
 }
 
 // A beginning is a part where the relay has begun.
@@ -100,7 +101,7 @@ func (c *link) begun(ctx context.Context) error {
 			if err := c.delete(ctx, b.taken); err != nil {
 				return err
 			}
-			b.part.token, b.part.topics = b.token, nil
+			b.part.token, b.part.topics, b.part.last = b.token, nil, time.Now()
 		default:
 			return nil
 		}
@@ -170,11 +171,16 @@ func (c *link) partOf(topic string) *part {
 
 // publishTo publishes what some rows hold, all of one shard.
 func (c *link) publishTo(ctx context.Context, p *part, rows []row, which []int, results []notify.Result) error {
-	batch := make([]notify.RelayRow, len(which))
+	batch, keyed := make([]notify.RelayRow, len(which)), false
 	for n, i := range which {
 		batch[n] = rows[i].RelayRow
+		keyed = keyed || batch[n].Key != ""
+	}
+	if keyed { // it may be due behind what the last call published, whatever its id
+		time.Sleep(time.Until(p.last.Add(store.Tick)))
 	}
 	got, err := c.pub.Relay(ctx, p.shard, store.Relay{Outbox: c.id, Token: p.token, Batch: c.batch}, batch)
+	p.last = time.Now()
 	for n, i := range which {
 		results[i] = got[n]
 	}

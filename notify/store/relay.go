@@ -38,6 +38,9 @@ func rowIn(text string) (r Row, ok bool) {
 	return Row{Seq: n, Called: time.UnixMicro(us)}, err == nil && errCalled == nil
 }
 
+// Tick is how long after one call another one gives its messages later due times. Of those that have the same, the id decides.
+const Tick = time.Millisecond
+
 // A Relay is who moves the rows of an outbox into the shards, where it begins at each.
 type Relay struct {
 	Outbox string // its id
