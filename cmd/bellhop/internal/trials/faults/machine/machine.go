@@ -137,16 +137,25 @@ func clockFile(ahead time.Duration) []byte {
 	return binary.NativeEndian.AppendUint64(nil, uint64(ahead.Microseconds()))
 }
 
-// Clock returns a command under which a redis-server has a clock that is ahead, or behind if
-// that is negative. It keeps its files in dir, and needs neither root nor namespaces.
+// Clock returns a command under which a server has a clock that is ahead, or behind if that is
+// negative. It keeps its files in dir, and needs neither root nor namespaces. SetClock sets it.
 func Clock(ctx context.Context, dir string, ahead time.Duration) (under []string, err error) {
 	library, err := Build(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "clock")
-	if err := os.WriteFile(file, clockFile(ahead), 0o600); err != nil {
-		return nil, fmt.Errorf("set a clock: %w", err)
+	return []string{"env", "LD_PRELOAD=" + library, "MACHINE_CLOCK=" + filepath.Join(dir, "clock")}, SetClock(dir, ahead)
+}
+
+// SetClock sets the clock of servers under the command that Clock returned for a folder.
+func SetClock(dir string, ahead time.Duration) error {
+	file, err := os.OpenFile(filepath.Join(dir, "clock"), os.O_WRONLY|os.O_CREATE, 0o644) // a server of another user reads it
+	if err == nil {
+		_, err = file.WriteAt(clockFile(ahead), 0)
+		err = errors.Join(err, file.Close())
 	}
-	return []string{"env", "LD_PRELOAD=" + library, "MACHINE_CLOCK=" + file}, nil
+	if err != nil {
+		return fmt.Errorf("set a clock: %w", err)
+	}
+	return nil
 }
