@@ -79,6 +79,9 @@ var halfways = []halfway{
 	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
 	{name: "restore", call: publishes(notify.Message{ID: "new", Due: later, TTL: time.Hour, Restore: &notify.Restore{AttemptsUsed: 2}}), again: unpublished, stays: []string{"new"}},
 	{name: "restore what is dead", call: publishes(deadLetter), again: requeued, stays: []string{"new"}},
+	{name: "begin a relay", call: beginsRelay("first")},
+	{name: "relay", ready: ready(beginsRelay("first")), call: relays("first", notify.Message{ID: "new"}), again: both(relayedAgain(notify.Message{ID: "new"}), unpublished), stays: []string{"new"}},
+	{name: "relay one in place of another", ready: both(isScheduled("a"), ready(beginsRelay("first"))), call: relays("first", notify.Message{ID: "a", IfExists: notify.Replace}), again: both(relayedAgain(notify.Message{ID: "a", IfExists: notify.Replace}), atOnce), stays: []string{"a"}},
 	{name: "replace", ready: isScheduled("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Replace, TTL: time.Hour}), again: atOnce},
 	{name: "replace what is ready", ready: isReady("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Replace, UniqueFor: time.Hour, Delay: time.Hour}), again: atOnce},
 	{name: "replace what is dead", ready: isDead("a"), stays: []string{"a"}, call: publishes(notify.Message{ID: "a", IfExists: notify.Replace})},
@@ -389,6 +392,48 @@ func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
 		m := m
 		m.Topic, m.Body = mail, []byte(m.ID)
 		return storetest.Publisher(t, db).PublishMany(t.Context(), []notify.Message{m})[0].Err
+	}
+}
+
+// ready returns a call as what prepares another one.
+func ready(call func(*testing.T, *notify.Store) error) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, db *notify.Store) {
+		if err := call(t, db); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// anOutbox is the id of an outbox that has one row.
+const anOutbox = "an-outbox"
+
+// beginsRelay returns the first call of a relay.
+func beginsRelay(token string) func(*testing.T, *notify.Store) error {
+	return func(t *testing.T, db *notify.Store) error {
+		return storetest.ErrOf(db.Of(mail).BeginRelay(t.Context(), store.Relay{Outbox: anOutbox, Token: token}))
+	}
+}
+
+// relays returns a call that publishes what the row holds.
+func relays(token string, m notify.Message) func(*testing.T, *notify.Store) error {
+	m.Topic, m.Body = mail, []byte(m.ID)
+	return func(t *testing.T, db *notify.Store) error {
+		r := store.Relay{Outbox: anOutbox, Token: token, Batch: 1}
+		row := notify.RelayRow{Message: m, Row: store.Row{Seq: 1, Called: time.UnixMicro(1)}}
+		results, err := storetest.Publisher(t, db).Relay(t.Context(), db.Of(mail), r, []notify.RelayRow{row})
+		return errors.Join(err, results[0].Err)
+	}
+}
+
+// relayedAgain does what the next relay does: unless the row is noted, it publishes what that holds. Then that is there.
+func relayedAgain(m notify.Message) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, db *notify.Store) {
+		taken, err := db.Of(mail).BeginRelay(t.Context(), store.Relay{Outbox: anOutbox, Token: "second"})
+		if err == nil && len(taken) == 0 {
+			err = relays("second", m)(t, db)
+		}
+		storetest.Should(t, err)
+		storetest.Should(t, storetest.ErrOf(storetest.Inspector(t, db).Inspect(t.Context(), mail, m.ID)))
 	}
 }
 
@@ -721,7 +766,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Endings(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
 		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
-		keys.Alarms(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(),
+		keys.Alarms(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(), keys.Relayed(),
 	} {
 		if key != keys.Base()+at.key {
 			rule = append(rule, "(+"+at.command+" ~"+key+")")
