@@ -55,7 +55,9 @@ func failOverDatabase(ctx context.Context, w *world, _ *victim, _ time.Duration)
 const ackedTopic = "claimed.b"
 
 // archives reports whether a fault needs an archive.
-func (s step) archives() bool { return s.Target == database || s.Target == archiver }
+func (s step) archives() bool {
+	return slices.Contains([]string{database, archiver, relayer}, s.Target)
+}
 
 // startDatabase starts a PostgreSQL server with an empty database.
 func (w *world) startDatabase(ctx context.Context) error {

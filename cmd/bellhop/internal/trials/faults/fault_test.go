@@ -50,12 +50,12 @@ func (v victim) id() string {
 }
 
 // Roles that faults may hit. The bridge is the carrier's daemon with its link to NATS, the
-// archive the same one with its link to the database.
+// archive the same one with its link to the database, and the outbox with that to the outbox.
 var (
 	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1", hook}
 	everybody = append([]string{"redis", "nats", database}, crew...)
 	stoppable = append([]string{database}, crew...)
-	linked    = append([]string{"bridge", archiver}, crew...)
+	linked    = append([]string{"bridge", archiver, relayer}, crew...)
 )
 
 // faults are all faults, in the order of the report.
@@ -82,7 +82,7 @@ func (w *world) victim(ctx context.Context, role string) (v victim, err error) {
 		v.member = w.nats
 	case "carrier":
 		v.member, v.epoch, err = w.carrier(ctx)
-	case "bridge", archiver:
+	case "bridge", archiver, relayer:
 		v.member, _, err = w.carrier(ctx)
 	case "standby":
 		carries, _, fault := w.carrier(ctx)
@@ -130,6 +130,8 @@ func serversOf(role string) []string {
 		return nil
 	case archiver:
 		return []string{database}
+	case relayer:
+		return []string{relayer}
 	case "bridge", "courier-1":
 		return []string{"nats"}
 	case "web-1":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -86,6 +87,10 @@ func (a *actor) publish(ctx context.Context) error {
 	}
 	say("ready")
 	var all sync.WaitGroup
+	var failed error
+	if os.Getenv("FAULTS_OUTBOX") != "" {
+		all.Go(func() { failed = a.publishInTransactions(ctx) })
+	}
 	for i := range publishers {
 		p := &publishing{actor: a, pub: pub, rnd: rand.New(rand.NewPCG(a.random, uint64(i))), id: fmt.Sprintf("%s-%d", a.process, i)}
 		p.awaits = &awaits{ctx: ctx, actor: a}
@@ -98,7 +103,7 @@ func (a *actor) publish(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	return nil
+	return failed
 }
 
 // step makes one random call.

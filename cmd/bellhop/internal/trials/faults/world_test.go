@@ -180,6 +180,11 @@ func (w *world) startServers(ctx context.Context, p plan) (err error) {
 			return err
 		}
 	}
+	if p.relays() {
+		if err := w.startOutbox(ctx); err != nil {
+			return err
+		}
+	}
 	w.nats = &member{w: w, name: "nats", program: func(*member) child.Program {
 		return child.Program{Path: os.Args[0], Env: append(os.Environ(),
 			"FAULTS_ROLE=nats", "FAULTS_PORT="+strconv.Itoa(w.ports["nats"]), "FAULTS_DIR="+filepath.Join(w.dir, "nats"))}
@@ -334,7 +339,7 @@ func environment(c notify.Config) []string {
 
 // daemonProgram returns the program bellhop serve.
 func daemonProgram(m *member) child.Program {
-	return child.Program{Path: m.bellhop(), Args: []string{"serve"}, Env: append(append(m.storeEnv(), m.natsEnv()...),
+	return child.Program{Path: m.bellhop(), Args: []string{"serve"}, Env: append(slices.Concat(m.storeEnv(), m.natsEnv(), m.outboxEnv()),
 		"BELLHOP_LISTEN="+address(m.w.ports[m.name]), "BELLHOP_ARCHIVE_URL="+m.archiveURL(), "BELLHOP_PUSH_ALLOW=127.0.0.1",
 		"BELLHOP_CARRIER_LEASE="+m.w.lease.String(), "BELLHOP_LEASE="+lease.String(), "BELLHOP_SHUTDOWN_TIMEOUT=5s",
 		"BELLHOP_MAX_ATTEMPTS="+strconv.Itoa(hookedAttempts), "BELLHOP_BACKOFF_MIN="+quickest.String(), "BELLHOP_BACKOFF_MAX="+slowest.String())}
@@ -357,7 +362,7 @@ func actorProgram(m *member) child.Program {
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
 		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas), "FAULTS_SHARDS="+strconv.Itoa(c.Shards),
-		"FAULTS_DATABASE="+strconv.Itoa(m.w.number), "FAULTS_HOOK="+address(m.w.ports[hook]),
+		"FAULTS_DATABASE="+strconv.Itoa(m.w.number), "FAULTS_OUTBOX="+m.outboxURL(), "FAULTS_HOOK="+address(m.w.ports[hook]),
 		"FAULTS_NATS=nats://"+m.addr("nats"), "FAULTS_HTTP=http://"+m.addr("daemon-1")+",http://"+m.addr("daemon-2"))}
 }
 
@@ -485,6 +490,9 @@ func (w *world) drain(ctx context.Context) error {
 		if err := m.running().Signal(syscall.SIGUSR1); err != nil {
 			return fmt.Errorf("stop the publishing of %s: %w", m.name, err)
 		}
+	}
+	if err := w.emptyOutbox(ctx); err != nil {
+		return err
 	}
 	var left []notify.Counts
 	if err := until("every message is settled", func() bool {
