@@ -775,6 +775,15 @@ var mutants = []mutant{
 		ofNotify, "TestAgeOfARelayed",
 	},
 	{
+		"messages of a key that are relayed together are in the order of their ids",
+		change{
+			"notify/relay.go",
+			"of[out.Topic]++",
+			"of[out.Topic] += 0",
+		},
+		ofNotify, "TestOrderOfARelayedKey",
+	},
+	{
 		"a row is known by its number alone",
 		change{
 			"daemon/outbox/rows.go",
@@ -791,6 +800,24 @@ var mutants = []mutant{
 			"c.delete(ctx, nil)",
 		},
 		"./daemon/outbox", "TestRelayedOnce",
+	},
+	{
+		"rows are deleted before they are published",
+		change{
+			"daemon/outbox/relay.go",
+			"if err := c.settle(ctx, rows, c.publish(ctx, rows)); err != nil {",
+			`if err := errors.Join(c.exec(ctx, "", "DELETE FROM bellhop.outbox WHERE seq <= $1", rows[len(rows)-1].Row.Seq), c.settle(ctx, rows, c.publish(ctx, rows))); err != nil {`,
+		},
+		"./cmd/bellhop/internal/trials/crash", "TestLedger",
+	},
+	{
+		"a relay passes rows that are locked",
+		change{
+			"daemon/outbox/rows.go",
+			"topic <> ALL($2) ORDER BY seq LIMIT $3",
+			"topic <> ALL($2) ORDER BY seq LIMIT $3 FOR UPDATE SKIP LOCKED",
+		},
+		"./daemon/outbox", "TestLockedRow",
 	},
 	{
 		"a relay sleeps without the lock",
