@@ -29,6 +29,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/console"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
@@ -63,10 +64,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer store.Stop()
-	c.RedisURL = daemon.URLs(store.URL())
-	c.RedisMaster, c.RedisUsername, c.RedisPasswordFile, c.RedisCAFile = "", "", "", ""
-	c.RedisSentinelUsername, c.RedisSentinelPasswordFile = "", ""
-	c.RedisCertFile, c.RedisKeyFile, c.WaitReplicas = "", "", 0
+	setRedis(&c, store)
 	if err := upgrade(ctx, c, o.Out); err != nil {
 		return inFolder(store.Dir(), err)
 	}
@@ -91,8 +89,20 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	page := introduce(o.Out, c, servers, l)
+	return inFolder(store.Dir(), serve(ctx, c, o, servers, l, clock))
+}
 
+// setRedis has a configuration name a private Redis, and nothing of another one.
+func setRedis(c *daemon.Config, r redis) {
+	c.RedisURL = daemon.URLs(r.URL())
+	c.RedisMaster, c.RedisUsername, c.RedisPasswordFile, c.RedisCAFile = "", "", "", ""
+	c.RedisSentinelUsername, c.RedisSentinelPasswordFile = "", ""
+	c.RedisCertFile, c.RedisKeyFile, c.WaitReplicas = "", "", 0
+}
+
+// serve prints where all is, and runs the daemon until ctx ends or a server ends by itself.
+func serve(ctx context.Context, c daemon.Config, o Options, servers []server, l []net.Listener, clock *memory.Clock) error {
+	page := introduce(o.Out, c, servers, l)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var all sync.WaitGroup
@@ -125,9 +135,9 @@ func Run(ctx context.Context, o Options) error {
 	<-ctx.Done()
 	all.Wait()
 	if cause := context.Cause(ctx); stopped == nil && !errors.Is(cause, context.Canceled) {
-		return inFolder(store.Dir(), cause)
+		return cause
 	}
-	return inFolder(store.Dir(), stopped)
+	return stopped
 }
 
 // upgrade gives the store, which is for this program alone, the newest format, and prints what that adds.
