@@ -52,4 +52,4 @@ func (v *visit) button(names ...string) (name, value string, err error) {
 }
 
 // past are the words for what buttons did.
-var past = map[string]string{"pause": "Paused", "resume": "Resumed", "delete": "Deleted"}
+var past = map[string]string{"pause": "Paused", "resume": "Resumed", "delete": "Deleted", "retry": "Retried", "purge": "Purged"}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/cache"
+	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/console/river"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
@@ -39,6 +40,7 @@ type caches struct {
 	announced cache.Value[announced]
 	listeners cache.Value[[]notify.ListenerInfo]
 	workers   cache.Value[attended]
+	outboxes  cache.Value[calls.Outboxes]
 }
 
 // attended are the workers that are there, and what they have in hand.

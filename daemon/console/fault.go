@@ -47,6 +47,8 @@ func faultOf(err error) *pageFault {
 		return &pageFault{Status: p.Status, Title: title, Detail: err.Error()}
 	case p.Status != http.StatusServiceUnavailable:
 		return &pageFault{Status: http.StatusInternalServerError, Title: "That failed", Detail: refused, cause: err}
+	case errors.Is(err, api.ErrOutbox):
+		return &pageFault{Status: p.Status, Title: title, Detail: "Its database does not answer, or not as it should.", cause: err}
 	case p.Title == api.Away:
 		return &pageFault{Status: p.Status, Title: "Redis cannot be reached", Detail: "It does not answer, or not as it should.", Again: true, cause: err}
 	default:

@@ -58,6 +58,7 @@ type frame struct {
 	Live      string  // address of the stream; empty: the page does not change by itself
 	MostPages int     // that a token may have open
 	Silence   int     // seconds, after which the stream is taken for lost
+	Outboxes  bool    // there are some
 	Edition   string
 	Version   string
 	Fault     *pageFault // in place of what could not be read
@@ -80,6 +81,7 @@ func (c *Console) frame(v *visit, p page) *frame {
 // render writes a page. A page is made whole before its first byte is sent.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, f *frame) {
 	f.Edition, f.Version, f.Open, f.Base, f.Here = c.edition, c.o.Version, c.o.Open != nil, baseOf(r), hereOf(r)
+	f.Outboxes = len(c.service.Outboxes) > 0
 	text, err := execute(f.Template, "layout", f)
 	if err != nil {
 		c.o.Logger.Error("cannot show a page of the console", "page", f.Title, "error", err)

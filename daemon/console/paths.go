@@ -101,5 +101,8 @@ func receiversPath(topic, id string) string {
 // removePath returns the address of the page that asks whether to remove a listener.
 func removePath(name string) string { return "broadcasts/remove?name=" + url.QueryEscape(name) }
 
+// outboxPath returns the address of the page of the outboxes, with what that of a database refused.
+func outboxPath(database string) string { return "outbox?database=" + url.QueryEscape(database) }
+
 // pushPath returns the address of the page of a push.
 func pushPath(name string) string { return "pushes/" + url.PathEscape(name) }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/daemon/database/databasetest"
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -72,7 +74,8 @@ func listen(t testing.TB, store *notify.Store, name, pattern string) {
 // populated is open with a store that has something to show on each page.
 func populated(t testing.TB) *site {
 	t.Helper()
-	s := open(t)
+	store := storetest.Open(t)
+	s := withOutboxes(t, store, httpapi.Options{}, refusing(t, store, databasetest.Database(t), len(hostile)))
 	carry(t, s.store)
 	worker, err := subscribers.NewSubscriber(s.store, subscribers.SubscriberOptions{Name: "mailer-1", Version: "v4.2.0", Logger: discard})
 	if err != nil {

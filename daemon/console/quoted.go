@@ -55,6 +55,8 @@ func (f finding) link() string {
 	switch {
 	case f.Check == "schedules":
 		return "schedules"
+	case f.Check == "outbox":
+		return "outbox"
 	case f.Name != "":
 		return topicPath(f.Name)
 	}

@@ -49,6 +49,7 @@ var pages = []page{
 	broadcastsPage, receiversPage, removePage,
 	schedulesPage, schedulePage,
 	pushesPage, pushPage,
+	outboxPage,
 	carriersPage,
 }
 
@@ -59,6 +60,7 @@ var acts = []act{
 	broadcastAct, forgetAct,
 	scheduleAct, backfillAct,
 	pushAct,
+	outboxAct,
 	upgradeAct,
 }
 
