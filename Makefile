@@ -261,15 +261,16 @@ release: ## make the release VERSION in dist/release, signed by the gpg key SIGN
 released: tools ## make a release for all architectures in two clones, compare the bytes, and run what was made
 	$(TRIAL) -run '^TestRelease$$' -v -timeout 1h $(TRIALS)/vm -twice
 
-# Tests need redis-server, the program that REDIS_SERVER names, curl, chromium-headless-shell and openssl for HTTP, Node 18 or newer and Python for the
-# clients and examples, the programs of PostgreSQL and PgBouncer for the archive, systemd and util-linux to boot the units in a sandbox, and what makes and
-# reads packages for a release; the race detector needs a C compiler. PostgreSQL is installed without the cluster that its package would start.
+# Tests need redis-server, the program that REDIS_SERVER names, curl, chromium-headless-shell and openssl for HTTP, Node 18 and Python 3.10
+# or newer for clients and examples, the programs of PostgreSQL and PgBouncer for the archive, systemd and util-linux to boot the units in a sandbox, and
+# what makes and reads packages for a release; the race detector needs a C compiler. PostgreSQL is installed without the cluster that its package
+# would start.
 NO_CLUSTER = /etc/postgresql-common/createcluster.d/bellhop.conf
 tools:
 	@test "$(REDIS_SERVER)" = redis-server || command -v "$(REDIS_SERVER)" >/dev/null || \
 		{ echo "REDIS_SERVER: there is no program $(REDIS_SERVER); name one on PATH, or give its full path"; exit 1; }
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || $(SUDO) sh -c 'mkdir -p $(dir $(NO_CLUSTER)) && echo "create_main_cluster = false" > $(NO_CLUSTER)'
-	@$(call install-missing,redis-server:redis-server cc:gcc cc:libc6-dev node:nodejs npm:npm chromium-headless-shell:chromium-headless-shell curl:curl pip3:python3-pip \
+	@$(call install-missing,redis-server:redis-server cc:gcc cc:libc6-dev node:nodejs npm:npm python3:python3 pip3:python3-pip chromium-headless-shell:chromium-headless-shell curl:curl \
 		openssl:openssl /lib/systemd/systemd:systemd nsenter:util-linux /usr/sbin/pgbouncer:pgbouncer postgres:postgresql $(RELEASE_TOOLS) \
 		gpg-agent:gnupg rpm:rpm skopeo:skopeo umoci:umoci)
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }
