@@ -12,7 +12,7 @@ import (
 // An Advance says how far a clock is moved.
 type Advance struct {
 	To    time.Time     // zero: to the next due time, if there is one
-	Wait  time.Duration // how long, in real time, it waits at each due time until the store is quiet
+	Wait  time.Duration // how long, in real time, it waits at each due time until the store is quiet, once what is due was moved
 	Force bool          // it goes on then, and the leases of what is in hand end as in life
 }
 
@@ -36,6 +36,9 @@ func (c *Clock) Advance(ctx context.Context, a Advance) (Advanced, error) {
 		return Advanced{}, c.advancing()
 	}
 	defer c.moving.Unlock()
+	if !a.To.IsZero() { // the clock shows whole microseconds
+		a.To = a.To.Add(time.Microsecond - 1).Truncate(time.Microsecond)
+	}
 	c.aim(a.To)
 	if err := c.hold(ctx); err != nil {
 		return Advanced{}, err
@@ -108,6 +111,9 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
+// carries is how long a carrier may take until what is due is moved, beside the wait. Time does not pass that: it would come late.
+const carries = 10 * time.Second
+
 // Between two looks whether the store is quiet.
 const (
 	soonest = 500 * time.Microsecond
@@ -121,13 +127,18 @@ func (w *walk) settle(ctx context.Context) error {
 		return err
 	}
 	s := &settling{walk: w, bare: make(map[string]time.Time)}
-	until := time.Now().Add(w.Wait)
+	began := time.Now()
+	moved := began
 	for pause := soonest; ; pause = min(2*pause, latest) {
 		quiet, err := s.isQuiet(ctx)
-		if err != nil || quiet {
+		switch now := time.Now(); {
+		case err != nil || quiet:
 			return err
-		}
-		if time.Now().After(until) {
+		case s.due && now.Sub(began) > w.Wait+carries:
+			return s.notQuiet(ctx)
+		case s.due: // whoever has something in hand is waited for from then on
+			moved = now
+		case now.Sub(moved) > w.Wait:
 			return s.giveUp(ctx)
 		}
 		select {

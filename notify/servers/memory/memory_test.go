@@ -3,6 +3,7 @@ package memory_test
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
 
+	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/memory"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,4 +80,28 @@ func TestListen(t *testing.T) {
 	if server.Listen(65536) == nil {
 		t.Error("it listens at port 65536")
 	}
+}
+
+// A clock that stands still passes nothing that no carrier moves, whether it is forced on or not.
+func TestNoCarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		defer server.Stop()
+		store, err := notify.Open(notify.Config{URL: server.URL(), Dial: server.Dial})
+		storetest.Must(t, err)
+		defer store.Close()
+		storetest.Found(t, store)
+		began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		clock, err := server.StandStill(t.Context(), store.Keys(), began)
+		storetest.Must(t, err)
+		defer clock.Close()
+		storetest.Publish(t, store, notify.Message{Topic: "mail", ID: "a", Delay: time.Minute})
+		for _, force := range []bool{false, true} {
+			_, err := clock.Advance(t.Context(), memory.Advance{To: began.Add(time.Hour), Force: force})
+			if !errors.Is(err, memory.ErrNotQuiet) || !strings.Contains(err.Error(), "what is due is not moved, since no carrier runs") {
+				t.Errorf("force %v: %v", force, err)
+			}
+			storetest.Is(t, "the time", clock.Now(), began.Add(time.Minute))
+		}
+	})
 }
