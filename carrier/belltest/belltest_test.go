@@ -26,11 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	play(t, func(s *scene) {
-		s.log = slog.New(slog.NewTextHandler(&log, nil))
+	synctest.Test(t, func(t *testing.T) {
+		store := belltest.Open(t)
 		var mu sync.Mutex
 		calls := make(map[string]int)
-		s.store.Observe(func(script string, _ time.Duration, _ error) { mu.Lock(); defer mu.Unlock(); calls[script]++ })
+		store.Observe(func(script string, _ time.Duration, _ error) { mu.Lock(); defer mu.Unlock(); calls[script]++ })
+		belltest.Run(t, store)
+		s := over(t, store)
+		s.log = slog.New(slog.NewTextHandler(&log, nil))
 		s.work(1, succeed)
 		listener, err := subscribers.NewListener(s.store, subscribers.ListenerOptions{Logger: s.log})
 		must(t, err)
