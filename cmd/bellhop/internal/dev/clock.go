@@ -27,6 +27,8 @@ func (o *Options) checkClock(shards int) error {
 		return nil
 	case shards > 1:
 		return fault.New("shards", "shards %d: a manual clock is that of a Redis in memory, which holds one shard; leave one of the two out", shards)
+	case o.Config.WaitReplicas > 0:
+		return fault.New("wait_replicas", "BELLHOP_WAIT_REPLICAS %d: a manual clock is that of a Redis in memory, which has no replicas; leave one of the two out", o.Config.WaitReplicas)
 	case o.At.IsZero():
 		o.At = time.Now().Truncate(time.Second)
 	case o.At.Before(time.Unix(0, 0)):

@@ -243,6 +243,8 @@ func TestThreeDays(t *testing.T) {
 	s.want(s.advance("next=true"), calls.Advanced{Clock: calls.Clock{Now: next}})
 	to := next.Add(365 * 24 * time.Hour)
 	s.want(s.advance("to="+to.Format(time.RFC3339)), calls.Advanced{Clock: calls.Clock{Now: to}})
+	to = to.Add(time.Microsecond) // time ends at no fraction of one
+	s.want(s.advance("to="+to.Add(-1).Format(time.RFC3339Nano)), calls.Advanced{Clock: calls.Clock{Now: to}})
 }
 
 // Retries come after their backoffs, and what fails too often is dead.
@@ -279,6 +281,23 @@ func TestHangs(t *testing.T) {
 	if len(attempts) != 2 || attempts[1].Attempt != 2 || attempts[1].At.Round(time.Second) != 30*time.Second {
 		t.Errorf("it came as %v", attempts)
 	}
+}
+
+// Of much that is in hand the answer names some.
+func TestManyHang(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i := range 12 {
+		s.publish("slow", fmt.Sprintf("%02d", i), 0)
+		s.change("POST", "/v1/topics/slow/claim?worker=desk", "")
+	}
+	s.refused(409, "next=true&wait=0s", "slow:00 is leased by desk, slow:01 is leased by desk", "slow:09 is leased by desk, and 2 more")
+	s.want(s.now(), began)
+	s.want(s.advance("advance=20s&wait=0s&force=true").Now, began.Add(20*time.Second)) // their leases last
+	s.advance("advance=20s&wait=0s&force=true")
+	n, err := storetest.Count(s.store, "slow")
+	s.want(err, nil)
+	s.want(n.Ready, int64(12))
 }
 
 // What a second advance is told of the first.
@@ -363,7 +382,10 @@ func TestWithoutWorkers(t *testing.T) {
 	got := s.worker("paused", acks)
 	s.change("POST", "/v1/topics/paused/pause?until=30m", "")
 	s.publish("paused", "b", time.Minute)
-	s.want(s.advance("advance=10m"), calls.Advanced{Clock: calls.Clock{Now: began.Add(10 * time.Minute), Next: new(began.Add(30 * time.Minute))}, Steps: 1})
+	s.publish("left", "c", 0)
+	s.change("POST", "/v1/topics/left/claim?worker=desk&ack=now", "")
+	s.publish("left", "d", time.Minute)
+	s.want(s.advance("advance=10m&wait=1s"), calls.Advanced{Clock: calls.Clock{Now: began.Add(10 * time.Minute), Next: new(began.Add(30 * time.Minute))}, Steps: 1})
 	s.want(got(), []handled(nil))
 	s.advance("advance=1h")
 	s.want(got(), []handled{{"b", 1, 30 * time.Minute}})
@@ -526,11 +548,13 @@ func TestBadAdvances(t *testing.T) {
 func TestBadClocks(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*dev.Options){
-		"clock \"sundial\": use manual or real":                     func(o *dev.Options) { o.Clock = "sundial" },
-		"at: it is when a manual clock begins; add --clock manual":  func(o *dev.Options) { o.Clock = dev.Real },
-		"at 1969-12-31T23:59:59Z: it is before 1970":                func(o *dev.Options) { o.At = time.Unix(-1, 0).UTC() },
-		"at 2060-01-01T00:00:01Z: a manual clock shows times up to": func(o *dev.Options) { o.At = time.Date(2060, 1, 1, 0, 0, 1, 0, time.UTC) },
-		"which holds one shard; leave one of the two out":           func(o *dev.Options) { o.Shards = 8 },
+		"clock \"sundial\": use manual or real":                                                                                 func(o *dev.Options) { o.Clock = "sundial" },
+		"at: it is when a manual clock begins; add --clock manual":                                                              func(o *dev.Options) { o.Clock = dev.Real },
+		"at 1969-12-31T23:59:59Z: it is before 1970":                                                                            func(o *dev.Options) { o.At = time.Unix(-1, 0).UTC() },
+		"at 2060-01-01T00:00:01Z: a manual clock shows times up to":                                                             func(o *dev.Options) { o.At = time.Date(2060, 1, 1, 0, 0, 1, 0, time.UTC) },
+		"shards 8: a manual clock is that of a Redis in memory, which holds one shard; leave one of the two out":                func(o *dev.Options) { o.Shards = 8 },
+		"shards 2: a manual clock is that of a Redis in memory, which holds one shard":                                          func(o *dev.Options) { o.Config.Shards = 2 },
+		"BELLHOP_WAIT_REPLICAS 1: a manual clock is that of a Redis in memory, which has no replicas; leave one of the two out": func(o *dev.Options) { o.Config.WaitReplicas = 1 },
 	} {
 		o := options(t)
 		change(&o)
