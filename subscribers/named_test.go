@@ -216,32 +216,32 @@ func TestNamedFailures(t *testing.T) {
 // The lease of a handler that takes long is extended: nobody else gets its broadcast, and the carrier rings for nothing.
 func TestNamedLeaseIsExtended(t *testing.T) {
 	t.Parallel()
-	db := storetest.Open(t)
-	carry(t, db)
-	a, b := &received{hold: make(chan struct{})}, &received{}
-	o := subscribers.ListenOptions{Name: "n", Lease: time.Minute / 2} // more than a machine stands still
-	listenInto(t, newListener(t, db), topic, a, o)
-	broadcast(t, db, topic, "slow")
-	storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
-	first := leaseOf(t, db, "n")
-	listenInto(t, newListener(t, db), topic, b, o)
-	rings := storetest.Subscribe(t, db, db.KeysOf(topic).Name("n"))
-	storetest.Eventually(t, "it is extended", func() bool { return leaseOf(t, db, "n") > first })
-	handed, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Alarms(), "n").Result()
-	if err != nil || int64(handed) <= first {
-		t.Errorf("the carrier looks for it at %.0f, when its lease ended at %d, %v", handed, first, err)
-	}
-	select {
-	case m := <-rings.Channel():
-		t.Errorf("rung while nothing was left: %v", m)
-	default:
-	}
-	close(a.hold)
-	wantIDs(t, a, "slow")
-	nothingHeld(t, db, "n")
-	if b.size() > 0 {
-		t.Errorf("another got %v", b.list())
-	}
+	inBubble(t, func(t *testing.T, db *notify.Store) {
+		a, b := &received{hold: make(chan struct{})}, &received{}
+		o := subscribers.ListenOptions{Name: "n", Lease: 30 * time.Second}
+		listenInto(t, newListener(t, db), topic, a, o)
+		broadcast(t, db, topic, "slow")
+		storetest.Eventually(t, "it is in hand", func() bool { return held(t, db, "n") == 1 })
+		first := leaseOf(t, db, "n")
+		listenInto(t, newListener(t, db), topic, b, o)
+		rings := storetest.Subscribe(t, db, db.KeysOf(topic).Name("n"))
+		storetest.Eventually(t, "it is extended", func() bool { return leaseOf(t, db, "n") > first })
+		handed, err := db.Client().ZScore(t.Context(), db.KeysOf(topic).Alarms(), "n").Result()
+		if err != nil || int64(handed) <= first {
+			t.Errorf("the carrier looks for it at %.0f, when its lease ended at %d, %v", handed, first, err)
+		}
+		select {
+		case m := <-rings.Channel():
+			t.Errorf("rung while nothing was left: %v", m)
+		default:
+		}
+		close(a.hold)
+		wantIDs(t, a, "slow")
+		nothingHeld(t, db, "n")
+		if b.size() > 0 {
+			t.Errorf("another got %v", b.list())
+		}
+	})
 }
 
 // leaseOf returns when the first lease of a name ends, in ms.
