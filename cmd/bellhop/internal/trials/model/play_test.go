@@ -23,11 +23,13 @@ const (
 
 func topicOf(i int) string { return "topic-" + strconv.Itoa(i) }
 
-// A player is a process under test. It writes its calls before it makes them, and again
-// with their answers.
+// A player makes random calls. It writes them before it makes them, and again with their answers.
 type player struct {
 	store *notify.Store
-	out   *gob.Encoder
+	write func([]call) error
+	rand  *rand.Rand
+	clock func() (us int64)
+	topic func() int
 	key   int64 // of the last call
 	pub   *notify.Publisher
 	look  *notify.Inspector
@@ -52,14 +54,10 @@ func play(role string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	p := &player{store: db, out: gob.NewEncoder(os.Stdout), key: life * 1e9}
-	if p.pub, err = notify.NewPublisher(db); err != nil {
-		return err
-	}
-	if p.look, err = notify.NewInspector(db); err != nil {
-		return err
-	}
-	if p.work, err = subscribers.NewClaimer(db); err != nil {
+	out := gob.NewEncoder(os.Stdout)
+	p := &player{store: db, key: life * 1e9, rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), write: func(calls []call) error { return out.Encode(calls) }}
+	p.clock, p.topic = func() int64 { return time.Now().UnixMicro() }, func() int { return p.rand.IntN(topics) }
+	if err := p.open(); err != nil {
 		return err
 	}
 	turn := map[string]func() error{"publisher": p.publishOrChange, "worker": p.claimOrSettle}[role]
@@ -78,24 +76,35 @@ func play(role string) error {
 	return nil
 }
 
+func (p *player) open() (err error) {
+	if p.pub, err = notify.NewPublisher(p.store); err != nil {
+		return err
+	}
+	if p.look, err = notify.NewInspector(p.store); err != nil {
+		return err
+	}
+	p.work, err = subscribers.NewClaimer(p.store)
+	return err
+}
+
 // make writes calls, makes them, and writes those that f returns with their answers.
 func (p *player) make(calls []call, f func(context.Context) ([]call, error)) error {
-	begin := time.Now().UnixMicro()
+	begin := p.clock()
 	for i := range calls {
 		calls[i].Begin = begin
 	}
-	if err := p.out.Encode(calls); err != nil {
+	if err := p.write(calls); err != nil {
 		return err
 	}
 	answered, err := f(context.Background())
 	if err != nil {
 		return err
 	}
-	end := time.Now().UnixMicro()
+	end := p.clock()
 	for i := range answered {
 		answered[i].Begin, answered[i].End, answered[i].Answered = begin, end, true
 	}
-	return p.out.Encode(answered)
+	return p.write(answered)
 }
 
 func (p *player) next() int64 {
@@ -105,7 +114,7 @@ func (p *player) next() int64 {
 
 // one returns a call for a random id.
 func (p *player) one(what kind) call {
-	return call{Kind: what, Key: p.next(), Topic: rand.IntN(topics), ID: rand.IntN(ids)}
+	return call{Kind: what, Key: p.next(), Topic: p.topic(), ID: p.rand.IntN(ids)}
 }
 
 // makeOne makes a call that f answers.
@@ -133,7 +142,7 @@ func (c *call) answer(answer string, err error) error {
 }
 
 func (p *player) publishOrChange() error {
-	switch rand.IntN(12) {
+	switch p.rand.IntN(12) {
 	case 0:
 		return p.makeOne(p.one(cancelling), func(ctx context.Context, c *call) error {
 			was, err := p.pub.Cancel(ctx, topicOf(c.Topic), c.id())
@@ -150,8 +159,8 @@ func (p *player) publishOrChange() error {
 		return p.makeOne(p.one(looking), p.see)
 	}
 	calls := make([]call, 1)
-	if rand.IntN(2) == 0 {
-		calls = make([]call, 1+rand.IntN(8))
+	if p.rand.IntN(2) == 0 {
+		calls = make([]call, 1+p.rand.IntN(8))
 	}
 	for i := range calls {
 		calls[i] = p.aPublish()
@@ -190,22 +199,22 @@ func bodyOf(body []byte) int64 {
 // aPublish returns a random publish.
 func (p *player) aPublish() call {
 	c := p.one(publishing)
-	c.Mode = []notify.IfExists{notify.Refuse, notify.Keep, notify.Replace, notify.Debounce}[rand.IntN(4)]
-	c.Limit = 1 + rand.IntN(3)
-	if c.Mode == notify.Debounce || rand.IntN(4) > 0 {
-		c.Delay = 1 + rand.Int64N(200)>>rand.IntN(8)
+	c.Mode = []notify.IfExists{notify.Refuse, notify.Keep, notify.Replace, notify.Debounce}[p.rand.IntN(4)]
+	c.Limit = 1 + p.rand.IntN(3)
+	if c.Mode == notify.Debounce || p.rand.IntN(4) > 0 {
+		c.Delay = 1 + p.rand.Int64N(200)>>p.rand.IntN(8)
 	}
-	if c.Mode == notify.Debounce && rand.IntN(2) == 0 {
-		c.MaxWait = c.Delay + rand.Int64N(100)
+	if c.Mode == notify.Debounce && p.rand.IntN(2) == 0 {
+		c.MaxWait = c.Delay + p.rand.Int64N(100)
 	}
-	if rand.IntN(3) == 0 {
-		c.Unique = 1 + rand.Int64N(100)
+	if p.rand.IntN(3) == 0 {
+		c.Unique = 1 + p.rand.Int64N(100)
 	}
-	if c.Broadcast = rand.IntN(8) == 0; c.Broadcast {
+	if c.Broadcast = p.rand.IntN(8) == 0; c.Broadcast {
 		c.Limit = 0
 		return c
 	}
-	c.After, c.Drop = rand.IntN(2) == 0, rand.IntN(3) == 0
+	c.After, c.Drop = p.rand.IntN(2) == 0, p.rand.IntN(3) == 0
 	return c
 }
 
@@ -252,12 +261,12 @@ func (p *player) claimOrSettle() error {
 	if err := p.claim(); err != nil {
 		return err
 	}
-	for len(p.held) > 0 && rand.IntN(4) > 0 {
-		i := rand.IntN(len(p.held))
+	for len(p.held) > 0 && p.rand.IntN(4) > 0 {
+		i := p.rand.IntN(len(p.held))
 		d, lease := p.held[i], p.names[i]
 		p.held[i], p.names[i] = p.held[len(p.held)-1], p.names[len(p.names)-1]
 		p.held, p.names = p.held[:len(p.held)-1], p.names[:len(p.names)-1]
-		if rand.IntN(20) == 0 {
+		if p.rand.IntN(20) == 0 {
 			continue // its lease ends
 		}
 		if err := p.settle(d, lease); err != nil {
@@ -270,10 +279,10 @@ func (p *player) claimOrSettle() error {
 func (p *player) claim() error {
 	calls := make([]call, ids)
 	first := p.one(claiming)
-	if rand.IntN(8) == 0 {
+	if p.rand.IntN(8) == 0 {
 		first.Kind = claimingNow
 	} else {
-		first.Lease = 100 + rand.Int64N(100)
+		first.Lease = 100 + p.rand.Int64N(100)
 	}
 	for i := range calls { // it may claim each
 		calls[i] = first
@@ -281,7 +290,7 @@ func (p *player) claim() error {
 	}
 	return p.make(calls, func(ctx context.Context) ([]call, error) {
 		ds, err := p.work.Claim(ctx, topicOf(first.Topic), subscribers.ClaimOptions{
-			Max: 1 + rand.IntN(3), Lease: ms(first.Lease), AckNow: first.Kind == claimingNow,
+			Max: 1 + p.rand.IntN(3), Lease: ms(first.Lease), AckNow: first.Kind == claimingNow,
 		})
 		var claimed []call
 		for _, d := range ds {
@@ -302,15 +311,15 @@ func (p *player) claim() error {
 }
 
 func (p *player) settle(d subscribers.Delivery, lease int64) error {
-	c := p.one([]kind{acking, acking, nacking, nacking, burying, snoozing, releasing, extending, extending, extending}[rand.IntN(10)])
+	c := p.one([]kind{acking, acking, nacking, nacking, burying, snoozing, releasing, extending, extending, extending}[p.rand.IntN(10)])
 	topic, err1 := strconv.Atoi(d.Topic[len("topic-"):])
 	id, err2 := strconv.Atoi(d.ID)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	c.Topic, c.ID, c.Lease, c.Delay = topic, id, lease, 1+rand.Int64N(20)
+	c.Topic, c.ID, c.Lease, c.Delay = topic, id, lease, 1+p.rand.Int64N(20)
 	if c.Kind == extending { // the message is settled later by the receipt of its claim, also if its lease is lost
-		c.Delay = 100 + rand.Int64N(100)
+		c.Delay = 100 + p.rand.Int64N(100)
 		p.held, p.names = append(p.held, d), append(p.names, lease)
 	}
 	return p.makeOne(c, func(ctx context.Context, c *call) (err error) {
