@@ -278,7 +278,7 @@ func TestSweepTimes(t *testing.T) {
 	var log logged
 	simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
 		n, want := 0, []time.Duration{sweepOn}
-		s.swept = func() (store.Swept, error) { n++; return steps[n-1].swept, steps[n-1].err }
+		s.swept = func(store.Sweep) (store.Swept, error) { n++; return steps[n-1].swept, steps[n-1].err }
 		for _, step := range steps[:len(steps)-1] {
 			want = append(want, want[len(want)-1]+step.rest)
 		}
@@ -291,6 +291,21 @@ func TestSweepTimes(t *testing.T) {
 			}
 		}
 	}, Options{Logger: log.logger()})
+}
+
+// A step goes on where the one before ended, also behind a round over all topics that have dead letters.
+func TestSweepGoesOn(t *testing.T) {
+	t.Parallel()
+	simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
+		var asked []store.Sweep
+		s.swept = func(w store.Sweep) (store.Swept, error) {
+			asked = append(asked, store.Sweep{Old: w.Old, Done: w.Done, Seat: w.Seat})
+			return store.Swept{Old: 20, Done: 50, Seat: "1 2 3", Soon: true, Whole: true}, nil
+		}
+		start(t, a)
+		time.Sleep(sweepOn + sweepSoon + time.Millisecond)
+		s.set(func() { storetest.Same(t, "asked", []store.Sweep{{}, {Old: 20, Done: 50, Seat: "1 2 3"}}, asked) })
+	}, Options{})
 }
 
 // The log says once that no carrier is heard for twice the lease, and once that one is again; the state shows both.

@@ -23,7 +23,7 @@ import (
 type simulated struct {
 	trip  time.Duration // of a call, there and back
 	lag   time.Duration // of what is published, behind the call
-	swept func() (store.Swept, error)
+	swept func(store.Sweep) (store.Swept, error)
 
 	mu     sync.Mutex
 	began  time.Time
@@ -263,7 +263,7 @@ func (s *simulated) sweep(ctx context.Context, w store.Sweep) (store.Swept, erro
 	if err := s.deposes(w.Token); err != nil || s.swept == nil {
 		return store.Swept{}, err
 	}
-	return s.swept()
+	return s.swept(w)
 }
 
 func (s *simulated) hear(ctx context.Context, on func(store.Event), vacancies bool) {

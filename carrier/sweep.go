@@ -127,5 +127,5 @@ func (t *term) logRound(r *round) {
 	if r.tooMany > 0 {
 		t.o.Logger.Info("removed messages that succeeded before their time, since topics kept too many", "removed", r.tooMany, "keeps", t.o.KeepDoneCount)
 	}
-	*r = round{old: r.old, done: r.done}
+	*r = round{old: r.old, done: r.done, seat: r.seat}
 }
