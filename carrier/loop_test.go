@@ -299,12 +299,12 @@ func TestSweepGoesOn(t *testing.T) {
 	simulate(t, func(t *testing.T, s *simulated, a, _ *Carrier) {
 		var asked []store.Sweep
 		s.swept = func(w store.Sweep) (store.Swept, error) {
-			asked = append(asked, store.Sweep{Old: w.Old, Done: w.Done, Seat: w.Seat})
-			return store.Swept{Old: 20, Done: 50, Seat: "1 2 3", Soon: true, Whole: true}, nil
+			asked = append(asked, store.Sweep{Old: w.Old, Done: w.Done, Seat: w.Seat, Group: w.Group})
+			return store.Swept{Old: 20, Done: 50, Seat: "1 2 3", Group: "4 5 6", Soon: true, Whole: true}, nil
 		}
 		start(t, a)
 		time.Sleep(sweepOn + sweepSoon + time.Millisecond)
-		s.set(func() { storetest.Same(t, "asked", []store.Sweep{{}, {Old: 20, Done: 50, Seat: "1 2 3"}}, asked) })
+		s.set(func() { storetest.Same(t, "asked", []store.Sweep{{}, {Old: 20, Done: 50, Seat: "1 2 3", Group: "4 5 6"}}, asked) })
 	}, Options{})
 }
 

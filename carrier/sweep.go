@@ -26,6 +26,7 @@ type round struct {
 	rank, old int64    // in the set of oldest deaths, and in the logs that are old, for the next step
 	done      int64    // as rank, in the set of topics that keep what succeeded
 	seat      string   // as rank, among the seats of keys
+	group     string   // as rank, among groups
 	dead      int64    // dead letters
 	topics    []string // topics of these
 	tooMany   int64    // messages that succeeded, removed before their time
@@ -63,14 +64,14 @@ func (t *term) step(ctx context.Context, r *round) (most time.Duration, err erro
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	m, err := t.redis.sweep(ctx, store.Sweep{
-		Token: t.token, Rank: r.rank, Old: r.old, Done: r.done, Seat: r.seat,
+		Token: t.token, Rank: r.rank, Old: r.old, Done: r.done, Seat: r.seat, Group: r.group,
 		KeepDeadCount: t.o.KeepDeadCount, KeepDeadAge: t.o.KeepDeadAge, KeepTopics: max(t.o.KeepTopics, t.o.KeepAge), KeepAge: t.o.KeepAge,
 		KeepDoneCount: t.o.KeepDoneCount, KeepDoneAge: t.o.KeepDoneAge,
 	})
 	if err != nil {
 		return sweepOn, err
 	}
-	r.rank, r.old, r.done, r.seat = m.Rank, m.Old, m.Done, m.Seat
+	r.rank, r.old, r.done, r.seat, r.group = m.Rank, m.Old, m.Done, m.Seat, m.Group
 	if m.Unarchived > 0 {
 		t.o.Logger.Warn("removed what the archive had not stored yet, since its stream of endings is full", "removed", m.Unarchived)
 	}
@@ -127,5 +128,5 @@ func (t *term) logRound(r *round) {
 	if r.tooMany > 0 {
 		t.o.Logger.Info("removed messages that succeeded before their time, since topics kept too many", "removed", r.tooMany, "keeps", t.o.KeepDoneCount)
 	}
-	*r = round{old: r.old, done: r.done, seat: r.seat}
+	*r = round{old: r.old, done: r.done, seat: r.seat, group: r.group}
 }

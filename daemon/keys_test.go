@@ -71,6 +71,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 	if _, err := s.Of("mail").BeginRelay(t.Context(), store.Relay{Outbox: "shop", Token: "t"}); err != nil {
 		t.Fatal(err)
 	}
+	storetest.Publish(t, s, notify.Message{Topic: "mail", ID: "row", Group: "import", Delay: time.Hour})
 	claimer := subscriberstest.Claimer(t, s)
 	hand := func() *subscribers.Delivery {
 		storetest.Publish(t, s, notify.Message{Topic: "mail", ID: notify.NewID(), Body: []byte("x"), TTL: time.Hour, UniqueFor: time.Hour})

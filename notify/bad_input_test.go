@@ -32,6 +32,8 @@ func TestBadMessage(t *testing.T) {
 	}
 	topicOf := func(topic string) func(*notify.Message) { return func(m *notify.Message) { m.Topic = topic } }
 	idOf := func(id string) func(*notify.Message) { return func(m *notify.Message) { m.ID = id } }
+	groupOf := func(group string) func(*notify.Message) { return func(m *notify.Message) { m.Group = group } }
+	after := func(group string) func(*notify.Message) { return func(m *notify.Message) { m.AfterGroup = group } }
 	dueAt := func(due time.Time) func(*notify.Message) { return func(m *notify.Message) { m.Due = due } }
 
 	huge := strings.Repeat("\x00", 1<<20) // of which an error shows only the beginning
@@ -54,6 +56,22 @@ func TestBadMessage(t *testing.T) {
 		{"topic with an umlaut", topicOf("aufträge"), "topic"},
 		{"topic with broken UTF-8", topicOf("order\xff"), "topic"},
 		{"too long a topic", topicOf(strings.Repeat("t", record.MaxTopic+1)), "topic"},
+		{"group with a space", groupOf("a b"), "group"},
+		{"group that begins with a ~", groupOf("~a"), "group"},
+		{"too long a group", groupOf(strings.Repeat("g", 129)), "group"},
+		{"broadcast in a group", func(m *notify.Message) { m.Group, m.Broadcast = "g", true }, "group"},
+		{"broadcast after a group", func(m *notify.Message) { m.AfterGroup, m.Broadcast = "orders:g", true }, "after_group"},
+		{"after a group without a topic", after("import-7"), "after_group"},
+		{"after a group of a pattern", after("orders.*:g"), "after_group"},
+		{"after a group with a space", after("orders:a b"), "after_group"},
+		{"after a group with a delay", func(m *notify.Message) { m.AfterGroup, m.Delay = "orders:g", time.Second }, "after_group"},
+		{"after a group at a time", func(m *notify.Message) { m.AfterGroup, m.Due = "orders:g", time.Now() }, "after_group"},
+		{"after a group with a spread", func(m *notify.Message) { m.AfterGroup, m.Spread = "orders:g", time.Second }, "after_group"},
+		{"after a group, debounced", func(m *notify.Message) { m.AfterGroup, m.ID, m.IfExists = "orders:g", "a", notify.Debounce }, "if_exists"},
+		{"after a group, following", func(m *notify.Message) { m.AfterGroup, m.ID, m.Then = "orders:g", "a", notify.After }, "then"},
+		{"in a group, following", func(m *notify.Message) { m.Group, m.ID, m.Then = "g", "a", notify.After }, "then"},
+		{"on_dead alone", func(m *notify.Message) { m.OnDead = "go" }, "on_dead"},
+		{"on_dead of another word", func(m *notify.Message) { m.AfterGroup, m.OnDead = "orders:g", "bury" }, "on_dead"},
 		{"id with a space", idOf("a b"), "id"},
 		{"id with a slash", idOf("a/b"), "id"},
 		{"id with a newline behind", idOf("a\n"), "id"},

@@ -29,7 +29,7 @@ type Info struct {
 	ID    string
 	State State
 
-	Due    time.Time // when a Scheduled message is due, or since when a Ready or Blocked one is
+	Due    time.Time // when a Scheduled message is due, or since when a Ready or Blocked one is; zero for one that only waits for a group
 	Until  time.Time // when the lease of a Leased message ends, or the id of a Done one is free
 	Died   time.Time // when a Dead message died
 	Reason string    // why it died
@@ -46,6 +46,7 @@ type Info struct {
 	Snoozed  int             // how often it was snoozed
 	Moved    time.Time       // when it was rescheduled last, if it had used up attempts then; zero: never, or unknown
 	Expires  time.Time       // zero: never
+	Left     *int64          // how many are left of the group that a Scheduled message waits for; nil: it waits for none
 	Next     *Record         // what follows it once it ended (After), due at its FirstDue; nil: nothing does
 	Record
 	Fault error // why the record cannot be read, with the whole record as Body; nil if it can
@@ -96,7 +97,7 @@ func InfoOf(look *store.Inspected) (Info, error) {
 func infoOf(topic, id string, look *store.Inspected) Info {
 	info := Info{
 		Topic: topic, ID: id, State: look.State, Attempts: look.Attempts, Expires: look.Expires, Reason: look.Reason,
-		Snoozed: look.Snoozed, Next: look.Next,
+		Snoozed: look.Snoozed, Left: look.Left, Next: look.Next,
 		History: look.History, By: look.By, Since: look.Since, Progress: look.Progress, Behind: look.Behind, Ended: look.Ended, Result: look.Result,
 		Record: look.Record, Fault: look.Fault,
 	}
@@ -109,7 +110,9 @@ func infoOf(topic, id string, look *store.Inspected) Info {
 	case Dead:
 		info.Died, info.Expires = look.At, time.Time{} // the carrier forgets the old time to live later
 	default:
-		info.Due = look.At
+		if info.Due = look.At; look.Left != nil && info.Due.Equal(record.MaxDue) {
+			info.Due, info.FirstDue = time.Time{}, time.Time{}
+		}
 	}
 	return info
 }

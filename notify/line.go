@@ -27,6 +27,9 @@ type Line struct {
 	ID          string            `json:"id,omitempty"`
 	Key         string            `json:"key,omitempty"`
 	IfBusy      string            `json:"if_busy,omitempty"`
+	Group       string            `json:"group,omitempty"`
+	AfterGroup  string            `json:"after_group,omitempty"`
+	OnDead      string            `json:"on_dead,omitempty"`
 	Delay       string            `json:"delay,omitempty"` // such as 90s, 1h30m or 1d
 	Due         *time.Time        `json:"due,omitempty"`   // RFC 3339, or with a zone without an offset, such as 2030-01-02T08:00
 	Zone        string            `json:"zone,omitempty"`

@@ -31,6 +31,13 @@ type Message struct {
 	// IfBusy: Publication.Outcome is dropped if it is dropped at once.
 	IfBusy string `field:"if_busy" of:"message" enum:"wait,drop" example:"drop" doc:"what becomes of it when it is due first, and another of its key is ready, leased or put off: wait until that has ended, or drop it; missing: wait"`
 
+	// Group: one is made by its first message, or by the first that waits for it.
+	Group string `field:"group" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"import-7" doc:"names a group of the topic's messages, in which it is until it ends; another message waits for the last of them with after_group"`
+
+	// AfterGroup: Publication.Left reports how many are left, and Headers get what became of them.
+	AfterGroup string `field:"after_group" of:"message" is:"group" maxLength:"257" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*:[A-Za-z0-9._:-][A-Za-z0-9._~:-]{0,127}$" words:"TOPIC:GROUP" example:"row.import:import-7" doc:"TOPIC:GROUP: due once all messages of that group have ended, also if there are none; reschedule gives it a time at the latest"`
+	OnDead     string `field:"on_dead" of:"message" enum:"stop,go" example:"go" doc:"what a dead letter of the group does to a message with after_group: stop holds it back until that is requeued or purged, go lets it pass; missing: stop"`
+
 	// Delay and Due are rounded up to a millisecond. A Due in the past becomes the time of the
 	// publish, except for a broadcast. Zone is that of a Due in calendar.Wall.
 	Delay time.Duration `field:"delay" shortest:"0s" example:"30m" doc:"due so long after Redis has taken it"`
@@ -112,7 +119,7 @@ const After Then = "after"
 // record returns the record of a message, without times.
 func (m *Message) record() *Record {
 	return &Record{
-		Key: m.key(), IfBusy: m.IfBusy, ContentType: m.ContentType, Headers: m.Headers, TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
+		Key: m.key(), IfBusy: m.IfBusy, Group: m.Group, AfterGroup: m.AfterGroup, OnDead: m.OnDead, ContentType: m.ContentType, Headers: m.headers(), TTL: m.TTL, MaxAttempts: m.MaxAttempts, Broadcast: m.Broadcast, Body: m.Body,
 		Lease: m.Lease, TryTimeout: m.TryTimeout, UniqueFor: m.UniqueFor, Fail: m.Fail, LateAfter: m.LateAfter, Late: m.Late,
 	}
 }

@@ -70,6 +70,8 @@ type Publication struct {
 	Due   time.Time `json:"due"`
 	State State     `json:"state"` // Scheduled, or Ready if it is due already, even if it waits behind overdue messages; Dead, without Due, for a restored dead letter; Leased for one that follows a leased message; Done, without Due, if the message that was kept has ended
 
+	Left *int64 `json:"left,omitempty"` // how many are left of the group that the message waits for, which has no Due unless it was given a time; nil: it waits for none
+
 	Outcome     Outcome   `json:"outcome,omitempty"`     // what a publish did; Refused beside its error; empty for a reschedule
 	PreviousDue time.Time `json:"previous_due,omitzero"` // due time of the message that was there, or that followed; zero: there was none, or it was dead
 }
@@ -132,6 +134,9 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error)
 		return Publication{}, err
 	}
 	shard, err := p.store.ShardOf(ctx, m.Topic)
+	if err == nil {
+		err = p.checkGroup(ctx, shard, &out.Message)
+	}
 	if err != nil {
 		out.result = out.failed(err)
 	} else if err := p.gathers[shard.Number()].do(ctx, out); err != nil {
@@ -166,7 +171,7 @@ func (p *Publisher) PublishMany(ctx context.Context, messages []Message) []Resul
 		return results
 	}
 	_, _ = store.GatherFrom(ctx, slices.Collect(maps.Keys(parts)), func(ctx context.Context, shard store.Shard) (struct{}, error) {
-		p.publishPart(ctx, messages, parts[shard], results)
+		p.publishPart(ctx, shard, messages, parts[shard], results)
 		return struct{}{}, nil // each result has its own error
 	})
 	return results
@@ -187,7 +192,7 @@ func (p *Publisher) parts(ctx context.Context, messages []Message) (map[store.Sh
 }
 
 // publishPart publishes messages of one shard, in batches, and fills in their results.
-func (p *Publisher) publishPart(ctx context.Context, messages []Message, part []int, results []Result) {
+func (p *Publisher) publishPart(ctx context.Context, shard store.Shard, messages []Message, part []int, results []Result) {
 	batch := make([]*outgoing, 0, min(len(part), batchItems))
 	places := make([]int, 0, cap(batch))
 	size := 0
@@ -202,6 +207,9 @@ func (p *Publisher) publishPart(ctx context.Context, messages []Message, part []
 	}
 	for _, i := range part {
 		out, err := p.prepare(messages[i])
+		if err == nil {
+			err = p.checkGroup(ctx, shard, &out.Message)
+		}
 		if err != nil {
 			results[i] = refusedBy(&messages[i], err)
 			continue
@@ -329,10 +337,13 @@ func (out *outgoing) isAs() bool { return out.Restore == nil && out.as() != nil 
 
 // as returns what the message asks for that depends on another one of its id.
 func (out *outgoing) as() *store.As {
-	if (out.IfExists == "" || out.IfExists == Refuse) && out.Then == "" && out.UniqueFor == 0 && out.IfBusy != dropped {
+	if (out.IfExists == "" || out.IfExists == Refuse) && out.Then == "" && out.UniqueFor == 0 && out.IfBusy != dropped && out.AfterGroup == "" {
 		return nil
 	}
-	return &store.As{IfExists: out.IfExists, MaxWait: out.MaxWait, After: out.Then == After, Unique: out.UniqueFor, Drop: out.IfBusy == dropped}
+	return &store.As{
+		IfExists: out.IfExists, MaxWait: out.MaxWait, After: out.Then == After, Unique: out.UniqueFor, Drop: out.IfBusy == dropped,
+		AfterGroup: out.AfterGroup, OnDead: out.OnDead,
+	}
 }
 
 func (out *outgoing) member() string { return record.Member(out.Topic, out.ID) }
@@ -340,9 +351,14 @@ func (out *outgoing) member() string { return record.Member(out.Topic, out.ID) }
 // publish returns the message as the store takes it.
 func (out *outgoing) publish() store.Publish {
 	member := out.member()
+	due := out.Due
+	if out.AfterGroup != "" && out.Restore == nil {
+		due = record.MaxDue // until nobody is left of the group
+	}
 	return store.Publish{
 		Topic: out.Topic, Member: member, Tail: out.tail,
-		When: when(out.Delay, out.Due, record.Spread(member, out.Spread)), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Key: out.Key, Restored: out.restored, As: out.as(),
+		When: when(out.Delay, due, record.Spread(member, out.Spread)), TTL: out.TTL, Broadcast: out.Broadcast, Marked: out.marked, Key: out.Key, Group: out.Group,
+		Restored: out.restored, As: out.as(),
 	}
 }
 
@@ -359,7 +375,14 @@ func resultOf(m *Message, placed store.Placed) Result {
 	r := Result{Publication: Publication{Topic: m.Topic, ID: m.ID, Outcome: placed.Outcome, PreviousDue: placed.Previous}}
 	switch {
 	case placed.Refusal != 0:
-		r.Err = m.refused(placed.Refusal)
+		if r.Err = m.refusedByGroup(placed); r.Err == nil {
+			r.Err = m.refused(placed.Refusal)
+		}
+	case placed.Left != nil:
+		r.State, r.Left = placed.State, placed.Left
+		if !placed.Due.Equal(record.MaxDue) {
+			r.Due = placed.Due
+		}
 	case placed.State != 0:
 		r.Due, r.State = placed.Due, placed.State
 	case m.Restore.dead():

@@ -27,6 +27,9 @@ func (p *Publisher) Relay(ctx context.Context, shard store.Shard, r store.Relay,
 	of := make(map[*outgoing]int, len(rows))
 	for i := range rows {
 		out, err := p.prepare(rows[i].Message)
+		if err == nil {
+			err = p.checkGroup(ctx, shard, &out.Message)
+		}
 		if err != nil {
 			results[i] = refusedBy(&rows[i].Message, err)
 			results[i].Outcome = Refused
@@ -108,7 +111,7 @@ func (p *Publisher) relay(ctx context.Context, shard store.Shard, r store.Relay,
 	for i, out := range batch {
 		row := &rows[of[out]]
 		call[i] = store.Relayed{Publish: out.publish(), Row: row.Row, Kept: (row.IfExists == "" || row.IfExists == Keep) && row.Then == ""}
-		if row.Due.IsZero() {
+		if row.Due.IsZero() && row.AfterGroup == "" {
 			call[i].When = call[i].When.After(row.Age)
 		}
 	}

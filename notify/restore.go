@@ -175,7 +175,7 @@ func restoredOf(m *Message, marked bool) (restored *store.Restored, noted string
 	if r == nil {
 		return nil, "", nil
 	}
-	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Key: m.key(), Drop: m.IfBusy == dropped, Used: record.EncodeAttempts(r.AttemptsUsed, r.attempts())}
+	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Key: m.key(), Drop: m.IfBusy == dropped, Group: m.Group, AfterGroup: m.AfterGroup, OnDead: m.OnDead, Used: record.EncodeAttempts(r.AttemptsUsed, r.attempts())}
 	if r.dead() {
 		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
 	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 && !m.Broadcast {

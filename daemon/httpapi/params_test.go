@@ -216,7 +216,7 @@ func (c wrongCase) companions() []string {
 	}
 	return map[string][]string{
 		"if_busy": {"key=acct-7"}, "late": {"late_after=1m"}, "if_exists": {"id=order-4712", "delay=1m"}, "max_wait": {"id=order-4713", "if_exists=debounce", "delay=1ms"},
-		"then": {"id=order-4714"}, "unique_for": {"id=order-4715"}, "zone": {"due=2030-01-02T08:00"},
+		"on_dead": {"after_group=order.timeout:g"}, "then": {"id=order-4714"}, "unique_for": {"id=order-4715"}, "zone": {"due=2030-01-02T08:00"},
 	}[c.param.Name]
 }
 
@@ -342,9 +342,13 @@ func limits(p specParam) (all []string) {
 	return append(all, p.Schema.Enum...)
 }
 
-// ofLength returns a value of so many bytes: the topic of deaths where there may be one, which is longer than others by its prefix.
+// ofLength returns a value of so many bytes: the topic of deaths where there may be one, which is longer than others by its prefix, and topic
+// and name of a group.
 func ofLength(p specParam, bytes int) string {
 	prefix := ""
+	if p.Name == "after_group" {
+		prefix = strings.Repeat("1", record.MaxTopic) + ":"
+	}
 	if strings.Contains(p.Schema.Pattern, `\$dead`) {
 		prefix = record.DeadPrefix
 	}

@@ -266,7 +266,7 @@ type parameter struct {
 type wrong struct{ If, Said string } // expressions
 
 // reserved are the names of parameters that are words of SQL.
-var reserved = []string{"then"}
+var reserved = []string{"then", "group"}
 
 // parameters returns those of the function publish behind the body: the described fields of a
 // message, but zones, since a time of SQL has its offset; then headers and broadcast.

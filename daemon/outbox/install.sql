@@ -139,6 +139,18 @@ BEGIN
 		IF asked->'if_busy' IS NOT NULL AND asked->'key' IS NULL AND broadcast IS NOT TRUE THEN
 			faults := faults || ('if_busy ' || if_busy || ': the key is missing; give the one of which others may be under way');
 		END IF;
+		IF asked->'on_dead' IS NOT NULL AND asked->'after_group' IS NULL AND broadcast IS NOT TRUE THEN
+			faults := faults || ('on_dead ' || on_dead || ': it says what holds back a message with after_group; give both');
+		END IF;
+		IF asked->'after_group' IS NOT NULL AND (asked->'delay' IS NOT NULL OR asked->'due' IS NOT NULL OR asked->'spread' IS NOT NULL) THEN
+			faults := faults || ('after_group ' || after_group || ': the end of the group is its time; leave out delay, due and spread, and reschedule it for a time at the latest');
+		END IF;
+		IF asked->'after_group' IS NOT NULL AND asked->>'if_exists' = 'debounce' THEN
+			faults := faults || ('if_exists ' || if_exists || ': what waits for a group is not put off; use replace');
+		END IF;
+		IF asked->'then' IS NOT NULL AND (asked->'group' IS NOT NULL OR asked->'after_group' IS NOT NULL) THEN
+			faults := faults || ('then ' || "then" || ': what follows another message joins no group, and waits for none; leave it out, or give this one an id of its own');
+		END IF;
 		IF asked->'late' IS NOT NULL AND asked->'late_after' IS NULL AND broadcast IS NOT TRUE THEN
 			faults := faults || ('late ' || late || ': late_after is missing; give how long after its first due time a claim is too late');
 		END IF;
@@ -153,7 +165,7 @@ BEGIN
 				faults := faults || ('then ' || "then" || ': the id is missing; name the message');
 			END IF;
 		END IF;
-		IF asked->>'if_exists' = 'debounce' AND asked->'delay' IS NULL THEN
+		IF asked->>'if_exists' = 'debounce' AND asked->'delay' IS NULL AND asked->'after_group' IS NULL THEN
 			faults := faults || text 'delay: it is missing; debounce puts the message off by it';
 		END IF;
 		IF asked->'max_wait' IS NOT NULL THEN

@@ -24,6 +24,9 @@ import (
 type Options struct {
 	Key         string            `json:"key,omitempty" label:"key" doc:"what it is about" example:"acct-7"`
 	IfBusy      string            `json:"if_busy,omitempty" label:"if its key is busy" enum:"wait,drop" doc:"what becomes of it when it is due first, and another of its key is under way; missing: wait"`
+	Group       string            `json:"group,omitempty" label:"group" doc:"the group of its topic in which it is" example:"import-7"`
+	AfterGroup  string            `json:"after_group,omitempty" label:"after group" doc:"TOPIC:GROUP of that which it waits for, or waited for" example:"row.import:import-7"`
+	OnDead      string            `json:"on_dead,omitempty" label:"if one of that is dead" enum:"stop,go" doc:"what a dead letter of that does; missing: stop"`
 	MaxAttempts int               `json:"attempts,omitempty" label:"limit of attempts" doc:"its limit of attempts; missing: the default"`
 	TTL         int64             `json:"ttl_ms,omitempty" label:"time to live" doc:"its time to live" example:"86400000"`
 	Lease       int64             `json:"lease_ms,omitempty" label:"lease" doc:"the lease that a claim of it gives; missing: that of the claim or of the topic's settings" example:"30000"`
@@ -49,6 +52,7 @@ func (o Options) Into(r *notify.Record) { fields.Fill(r, &o) }
 type Delivered struct {
 	Key         string            `json:"key,omitempty" doc:"what the message is about; missing: it has no key" example:"acct-7"`
 	Fence       int64             `json:"fence,omitempty" doc:"a number that is greater than those of all deliveries of the key before, so that what a late worker writes can be told: UPDATE … SET fence = F WHERE fence < F; missing: it has no key" example:"1795761174263330"`
+	Group       string            `json:"group,omitempty" doc:"the group of its topic in which it is; missing: none" example:"import-7"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 }
@@ -56,7 +60,7 @@ type Delivered struct {
 // DeliveredOf returns what a handler gets of what was asked for by a record, and the fence of
 // its delivery; 0: it has none.
 func DeliveredOf(r *notify.Record, fence int64) Delivered {
-	return Delivered{Key: r.Key, Fence: fence, ContentType: r.ContentType, Headers: r.Headers}
+	return Delivered{Key: r.Key, Fence: fence, Group: r.Group, ContentType: r.ContentType, Headers: r.Headers}
 }
 
 // attributes are the fields of Delivered that have no form of their own in headers and in

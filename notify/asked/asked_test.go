@@ -17,7 +17,7 @@ import (
 
 // all is a record that asks for everything.
 var all = notify.Record{
-	Key: "acct-7", IfBusy: "drop", MaxAttempts: 3, TTL: time.Hour, Lease: 45 * time.Second, TryTimeout: 5 * time.Minute, Fail: notify.FailDrop, LateAfter: 1500 * time.Millisecond,
+	Key: "acct-7", IfBusy: "drop", Group: "import-7", AfterGroup: "row.import:import-6", OnDead: "go", MaxAttempts: 3, TTL: time.Hour, Lease: 45 * time.Second, TryTimeout: 5 * time.Minute, Fail: notify.FailDrop, LateAfter: 1500 * time.Millisecond,
 	Late: notify.LateBury, UniqueFor: 24 * time.Hour, ContentType: "text/plain", Headers: map[string]string{"Tenant": "acme", "A": "b"},
 }
 
@@ -42,7 +42,7 @@ func TestEverythingIsShown(t *testing.T) {
 		t.Error(diff)
 	}
 	text, err := json.Marshal(asked.Of(all))
-	want := `{"key":"acct-7","if_busy":"drop","attempts":3,"ttl_ms":3600000,"lease_ms":45000,"try_timeout_ms":300000,"fail":"drop","late_after_ms":1500,"late":"bury",` +
+	want := `{"key":"acct-7","if_busy":"drop","group":"import-7","after_group":"row.import:import-6","on_dead":"go","attempts":3,"ttl_ms":3600000,"lease_ms":45000,"try_timeout_ms":300000,"fail":"drop","late_after_ms":1500,"late":"bury",` +
 		`"unique_for_ms":86400000,"content_type":"text/plain","headers":{"A":"b","Tenant":"acme"}}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
@@ -61,7 +61,7 @@ func TestMessageHasAll(t *testing.T) {
 	var line notify.Line
 	fields.Fill(&line, &all, "FirstDue", "Body")
 	text, err := json.Marshal(line)
-	want := `{"topic":"","key":"acct-7","if_busy":"drop","ttl":"1h0m0s","attempts":3,"lease":"45s","try_timeout":"5m0s","fail":"drop","late_after":"1.5s","late":"bury",` +
+	want := `{"topic":"","key":"acct-7","if_busy":"drop","group":"import-7","after_group":"row.import:import-6","on_dead":"go","ttl":"1h0m0s","attempts":3,"lease":"45s","try_timeout":"5m0s","fail":"drop","late_after":"1.5s","late":"bury",` +
 		`"unique_for":"24h0m0s","headers":{"A":"b","Tenant":"acme"},"content_type":"text/plain"}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
@@ -72,6 +72,9 @@ func TestNamed(t *testing.T) {
 	want := []asked.Named{
 		{"key", "acct-7"},
 		{"if its key is busy", "drop"},
+		{"group", "import-7"},
+		{"after group", "row.import:import-6"},
+		{"if one of that is dead", "go"},
 		{"limit of attempts", "3"},
 		{"time to live", "1h"},
 		{"lease", "45s"},
@@ -95,11 +98,11 @@ func TestNamed(t *testing.T) {
 // A handler gets the key as it gets the content type and the headers: each transport by the same name.
 func TestDelivered(t *testing.T) {
 	text, err := json.Marshal(asked.DeliveredOf(&all, 7))
-	if want := `{"key":"acct-7","fence":7,"content_type":"text/plain","headers":{"A":"b","Tenant":"acme"}}`; err != nil || string(text) != want {
+	if want := `{"key":"acct-7","fence":7,"group":"import-7","content_type":"text/plain","headers":{"A":"b","Tenant":"acme"}}`; err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
 	}
 	got := asked.Attributes(&all, 7)
-	if diff := cmp.Diff([]asked.Named{{"key", "acct-7"}, {"fence", "7"}}, got); diff != "" || got[0].Header() != "Bellhop-Key" {
+	if diff := cmp.Diff([]asked.Named{{"key", "acct-7"}, {"fence", "7"}, {"group", "import-7"}}, got); diff != "" || got[0].Header() != "Bellhop-Key" {
 		t.Error(diff, got)
 	}
 	if none := asked.Attributes(&notify.Record{}, 0); none != nil {

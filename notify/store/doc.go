@@ -69,6 +69,14 @@
 // (script/lua/shared/seats.lua). A script that stops before leaves a seat of nobody, which
 // the housekeeping finds.
 //
+// A message in a group has an entry in grouped:TOPIC as long as it has a record that names the group, written before that and removed
+// behind it, last in a call. The callback of a group is an ordinary scheduled message, due at the end of all times:
+//
+//	scheduled ── nobody is left: = in alarms ──▶ carry looks: nobody is left ──▶ due now, and the group complete
+//
+// So what stops half way leaves an entry of nobody, which the housekeeping finds: a callback comes late, never early (script/lua/shared/groups.lua and
+// callbacks.lua).
+//
 // Each arrow is a pair of functions in script/lua/shared that all scripts use: one puts
 // a message into its new place, the other takes it out of the old one.
 //

@@ -86,7 +86,7 @@ func membersOf(t *testing.T) (names []string) {
 	t.Helper()
 	now := time.UnixMilli(1)
 	r := record.Record{
-		Published: now, FirstDue: now, Key: "k", IfBusy: "drop", ContentType: "text/plain", Headers: map[string]string{"a": "b"}, TTL: time.Second, MaxAttempts: 1,
+		Published: now, FirstDue: now, Key: "k", IfBusy: "drop", Group: "g", AfterGroup: "t:g", OnDead: "go", ContentType: "text/plain", Headers: map[string]string{"a": "b"}, TTL: time.Second, MaxAttempts: 1,
 		Lease: time.Second, TryTimeout: time.Second, UniqueFor: time.Second, Fail: record.FailDrop, LateAfter: time.Second, Late: record.LateDrop, Broadcast: true, Body: []byte("x"),
 	}
 	for field, value := range reflect.ValueOf(r).Fields() {

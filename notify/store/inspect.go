@@ -31,6 +31,7 @@ type Inspected struct {
 	By       string           // name of the worker that has a leased message, or that acknowledged one that is kept; empty: unknown
 	Since    time.Time        // when that claimed it; zero: unknown
 	Behind   []string         // of a blocked message the ids of those of its key that have a seat, or that died and keep the others back
+	Left     *int64           // how many are left of the group that a scheduled message waits for; nil: it waits for none
 	Ended    time.Time        // when a message that is kept was acknowledged; zero: it is not kept
 	Result   []byte           // of a message that is kept; nil: none
 	Progress *Progress        // of the work on a leased message; nil: unknown
@@ -87,6 +88,8 @@ func inspectedIn(r *script.Reply, l *script.Reply) Inspected {
 	switch {
 	case look.State == record.Blocked:
 		look.Behind = strings.Fields(l.Text())
+	case look.State == record.Scheduled && l.More():
+		look.Left = new(l.Integer())
 	case l.More():
 		look.By, look.Since = l.Text(), sinceOf(l.Text())
 	}

@@ -45,8 +45,9 @@ type Publish struct {
 	Broadcast bool
 	Marked    bool   // its record begins with a +
 	Key       string // empty: none
+	Group     string // empty: none
 
-	Restored *Restored // of a message from an export; it replaces When, TTL, Broadcast and Key
+	Restored *Restored // of a message from an export; it replaces When, TTL, Broadcast, Key and Group
 
 	As *As // what PublishAs alone takes; nil: Publish does
 }
@@ -58,6 +59,9 @@ type As struct {
 	After    bool          // it follows a leased one
 	Unique   time.Duration // for how long the id stays taken after the end; zero: not at all
 	Drop     bool          // it is dropped where it would be blocked
+
+	AfterGroup string // TOPIC:GROUP of that which it waits for; empty: none
+	OnDead     string // what a dead letter of that does
 }
 
 // IfExists says what a publish does if a message of its id waits or is ready.
@@ -91,12 +95,17 @@ type Restored struct {
 	Broadcast bool   `json:"broadcast,omitempty"`
 	Marked    bool   `json:"marked,omitempty"` // its record begins with a +
 	Key       string `json:"key,omitempty"`
-	Drop      bool   `json:"drop,omitempty"`  // as of As
-	Times     string `json:"times,omitempty"` // of its record, see [record.EncodeTimes]; empty: those of a new message
-	Used      string `json:"used,omitempty"`  // attempts used up, as [record.EncodeAttempts] returns them
-	Died      int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
-	Reason    string `json:"reason,omitempty"`
-	Extras    int    `json:"extras,omitempty"` // how many bytes of Tail, at its end, are what is noted of it: see [Noted]
+	Drop      bool   `json:"drop,omitempty"` // as of As
+	Group     string `json:"group,omitempty"`
+
+	AfterGroup string `json:"after_group,omitempty"` // as of As
+	OnDead     string `json:"on_dead,omitempty"`
+
+	Times  string `json:"times,omitempty"` // of its record, see [record.EncodeTimes]; empty: those of a new message
+	Used   string `json:"used,omitempty"`  // attempts used up, as [record.EncodeAttempts] returns them
+	Died   int64  `json:"died,omitempty"`  // of a dead letter, which has no Due
+	Reason string `json:"reason,omitempty"`
+	Extras int    `json:"extras,omitempty"` // how many bytes of Tail, at its end, are what is noted of it: see [Noted]
 }
 
 // String returns r as JSON, which is what the script gets.
@@ -119,6 +128,9 @@ const (
 	IDLeased                  // a message of the id is leased
 	IDDead                    // a message of the id is dead
 	ForeignExtras             // what is noted of messages is no hash
+	GroupTaken                // another message waits for the group
+	GroupCircle               // the message would wait for itself, or its groups are too many
+	GroupComplete             // its group is complete, or that which it waits for
 )
 
 // Placed is the new place of a message.
@@ -126,9 +138,12 @@ type Placed struct {
 	Due     time.Time // of a dead letter: when it died
 	Ready   bool      // it was due already, even if it waits behind overdue messages
 	Refusal Refusal   // if not 0, nothing was changed
+	Since   time.Time // of GroupComplete: since when
+	Reason  string    // of GroupComplete: TOPIC:GROUP, of PublishAs alone; of GroupTaken the message that waits
 
 	Outcome  Outcome
 	Previous time.Time    // due time of the message that was there; zero: there was none, or it was dead or had ended
+	Left     *int64       // how many are left of the group that the message waits for; nil: it waits for none
 	State    record.State // Blocked behind another of its key; of PublishAs also Leased, for one that follows a leased message; 0: as Ready says
 }
 
@@ -197,7 +212,7 @@ func (p *Publish) when() any {
 	if p.Restored != nil {
 		return p.Restored.String()
 	}
-	if !p.Marked && !p.Broadcast && p.TTL == 0 && p.Key == "" {
+	if !p.Marked && !p.Broadcast && p.TTL == 0 && p.Key == "" && p.Group == "" {
 		return int64(p.When)
 	}
 	text := strconv.FormatInt(int64(p.When), 10)
@@ -210,19 +225,27 @@ func (p *Publish) when() any {
 	if p.Key != "" {
 		text += "#" + p.Key
 	}
+	if p.Group != "" {
+		text += "@" + p.Group
+	}
 	if p.Marked {
 		text = "!" + text
 	}
 	return text
 }
 
-// placedIn reads a due time in ms, or a Refusal.
+// leastTime is a time in ms below which no group was completed, and above all refusals.
+const leastTime = 1000
+
+// placedIn reads a due time in ms, or a Refusal, or since when a group is complete behind a minus.
 func placedIn(r *script.Reply, now int64, broadcast bool) Placed {
 	due := r.Integer()
 	switch {
 	case due >= 0:
 		return Placed{Due: time.UnixMilli(due), Ready: due <= now && !broadcast, Outcome: OutcomeCreated}
-	case due < int64(ForeignExtras):
+	case due <= -leastTime:
+		return Placed{Refusal: GroupComplete, Since: time.UnixMilli(-due), Outcome: OutcomeRefused}
+	case due <= int64(GroupComplete):
 		r.Fail("a due time, or why there is none", due)
 	}
 	return Placed{Refusal: Refusal(due), Outcome: OutcomeRefused}
@@ -240,6 +263,10 @@ type asking struct {
 	Unique    int64    `json:"unique,omitempty"`
 	After     bool     `json:"after,omitempty"`
 	Drop      bool     `json:"drop,omitempty"`
+	Group     string   `json:"group,omitempty"`
+
+	AfterGroup string `json:"after_group,omitempty"`
+	OnDead     string `json:"on_dead,omitempty"`
 }
 
 // PublishAs publishes messages whose As is set, one after the other, each as if
@@ -260,6 +287,7 @@ func publishAsArgs(batch []Publish) []any {
 		asks, _ := json.Marshal(asking{ // never fails: it has only numbers and text
 			When: int64(p.When), TTL: p.TTL.Milliseconds(), Broadcast: p.Broadcast, Marked: p.Marked, Key: p.Key,
 			IfExists: p.As.IfExists, MaxWait: p.As.MaxWait.Milliseconds(), Unique: p.As.Unique.Milliseconds(), After: p.As.After, Drop: p.As.Drop,
+			Group: p.Group, AfterGroup: p.As.AfterGroup, OnDead: p.As.OnDead,
 		})
 		args = append(args, &p.Topic, &p.Member, asks, &p.Tail)
 	}
@@ -273,6 +301,14 @@ func publishedAs(r *script.Reply, n int) ([]Placed, error) {
 	for i := range all {
 		all[i] = placedAsIn(r, now)
 	}
+	for r.More() {
+		i, left := r.Integer()-1, r.Integer()
+		if i < 0 || i >= int64(n) {
+			r.Fail("the place of a message", i)
+			break
+		}
+		all[i].Left = &left
+	}
 	return all, r.End()
 }
 
@@ -281,7 +317,12 @@ func placedAsIn(r *script.Reply, now int64) Placed {
 	outcome := Outcome(r.Text())
 	placed := placedIn(r, now, false)
 	previous := r.Integer()
-	if placed.State = r.State(); (placed.Refusal != 0) != (outcome == OutcomeRefused) || placed.Refusal == 0 && placed.State == 0 {
+	if placed.Refusal == GroupTaken || placed.Refusal == GroupComplete {
+		placed.Reason = r.Text()
+	} else {
+		placed.State = r.State()
+	}
+	if (placed.Refusal != 0) != (outcome == OutcomeRefused) || placed.Refusal == 0 && placed.State == 0 {
 		r.Fail("an outcome that agrees with its due time and its state", string(outcome))
 	}
 	switch placed.Outcome = outcome; outcome {

@@ -107,6 +107,12 @@ func (s *Schedule) checkMessage() error {
 	if bytes.Contains(s.Message.Body, []byte("{{")) {
 		faults = append(faults, fault.New("body", "body: it has {{, and there are no templates; the headers %s and %s say which occurrence it is. Write the braces apart", HeaderSchedule, HeaderScheduled))
 	}
+	if s.Message.Group != "" {
+		faults = append(faults, fault.New("group", "group: each occurrence would join the same group; leave it out, and have the handler publish into one"))
+	}
+	if s.Message.AfterGroup != "" {
+		faults = append(faults, fault.New("after_group", "after_group: each occurrence would wait for the same group; leave it out, and have the handler publish what waits"))
+	}
 	if s.Message.UniqueFor != 0 {
 		faults = append(faults, fault.New("unique_for", "unique_for: an occurrence is made once; leave it out"))
 	}

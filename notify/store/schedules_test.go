@@ -710,6 +710,8 @@ func TestScheduleFaults(t *testing.T) {
 		{func(s *store.Schedule) { s.Overlap = store.OverlapSkip }, "overlap", "have a key of their own"},
 		{func(s *store.Schedule) { s.Overlap = "queue" }, "overlap", "use allow, skip"},
 		{func(s *store.Schedule) { s.Message.Body = []byte("{{now}}") }, "body", "there are no templates"},
+		{func(s *store.Schedule) { s.Message.Group = "g" }, "group", "each occurrence would join the same group"},
+		{func(s *store.Schedule) { s.Message.AfterGroup = "orders:g" }, "after_group", "each occurrence would wait for the same group"},
 		{func(s *store.Schedule) { s.Message.UniqueFor = time.Hour }, "unique_for", "leave it out"},
 		{func(s *store.Schedule) { s.Message.Headers = map[string]string{"bellhop-x": ""} }, "headers", "are the schedule's own"},
 	} {

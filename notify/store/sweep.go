@@ -18,7 +18,8 @@ type Sweep struct {
 
 	Done int64 // rank from which it checks the topics that keep what succeeded; 0 at first
 
-	Seat string // where it goes on to look at the seats of keys; empty at first
+	Seat  string // where it goes on to look at the seats of keys; empty at first
+	Group string // where at groups; empty at first
 
 	KeepDeadCount int           // dead letters that a topic keeps
 	KeepDeadAge   time.Duration // how long a topic keeps them
@@ -34,6 +35,7 @@ type Swept struct {
 	Old   int64  // for the next step
 	Done  int64  // for the next step
 	Seat  string // for the next step
+	Group string // for the next step
 	Soon  bool   // there is more to do
 	More  bool   // there are more topics to check
 	Whole bool   // all topics that have dead letters were checked
@@ -56,7 +58,7 @@ type Removed struct {
 func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 	r, err := s.Run(ctx, sweepScript, w.Token, w.Rank, w.KeepDeadCount, w.KeepDeadAge.Milliseconds(),
 		w.KeepTopics.Milliseconds(), w.KeepAge.Milliseconds(), w.Old,
-		w.KeepDoneCount, w.KeepDoneAge.Milliseconds(), w.Done, cmp.Or(w.Seat, "0 0 0"))
+		w.KeepDoneCount, w.KeepDoneAge.Milliseconds(), w.Done, cmp.Or(w.Seat, "0 0 0"), cmp.Or(w.Group, "0 0 0"))
 	if err != nil {
 		return Swept{}, err
 	}
@@ -68,6 +70,6 @@ func (s Shard) Sweep(ctx context.Context, w Sweep) (Swept, error) {
 		topic := l.Text()
 		m.Removed = append(m.Removed, Removed{Topic: topic, N: l.Integer()})
 	}
-	m.Done, m.TooMany, m.Seat = r.Integer(), r.Integer(), r.Text()
+	m.Done, m.TooMany, m.Seat, m.Group = r.Integer(), r.Integer(), r.Text(), r.Text()
 	return m, r.End()
 }

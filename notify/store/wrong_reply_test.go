@@ -193,7 +193,7 @@ func askings() []asking {
 			return unlessDeposed(err)
 		}},
 		{name: "carry, where another does", right: []any{int64(0), "8 1 3000 other"}, call: carryOnce},
-		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}, int64(50), int64(6), "0 0 0"}},
+		{name: "sweep", call: sweepOnce, right: []any{int64(1), int64(200), int64(20), int64(1), int64(0), int64(0), int64(3), int64(2), int64(5), []any{"t", int64(4), "_", int64(1)}, int64(50), int64(6), "0 0 0", "0 0 0"}},
 		{name: "open_archive", call: func(ctx context.Context, s store.Shard) error { return s.OpenArchive(ctx, 10) }},
 		{name: "endings", takes: func(what string) bool { return fewer(what) || fewerWithin(what) }, right: []any{[]any{"1-0", "member", "t:1", "record", "1\n"}}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Endings(ctx, 10)) }},
 		{name: "archived", call: func(ctx context.Context, s store.Shard) error { return s.Archived(ctx, "1-0") }},

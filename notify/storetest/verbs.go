@@ -33,7 +33,7 @@ var (
 )
 
 // verbs are all verbs, and what their words mean. An id with a ' behind it stands for the lease before the last of that message. What is
-// refused replies refused:leased, refused:exists or refused:dead, none where there is no such message, lost where the lease is,
+// refused replies refused:leased, refused:exists, refused:dead, complete or taken, none where there is no such message, lost where the lease is,
 // else the error. A reply that begins with ~ is a part of the real one.
 var verbs = map[string]verbOf{
 	// publish ID... OPTIONS of a message, mode=broadcast, body=; in one call. The reply has of each its state if it was created, else OUTCOME:STATE.
@@ -147,6 +147,7 @@ func (p *Player) said(reply string, err error) string {
 	}
 	for word, is := range map[string]error{
 		"refused:exists": notify.ErrExists, "refused:leased": notify.ErrLeased, "refused:dead": notify.ErrDead, "none": notify.ErrNotFound, "lost": notify.ErrLeaseLost,
+		"complete": store.ErrGroupComplete, "taken": store.ErrGroupTaken,
 	} {
 		if errors.Is(err, is) {
 			return word
@@ -506,7 +507,12 @@ func times(i notify.Info) map[string]time.Time {
 func texts(i notify.Info) map[string]string {
 	all := map[string]string{
 		"state": stateWord(i.State), "body": string(i.Body), "result": string(i.Result), "attempts": strconv.Itoa(i.Attempts), "reason": i.Reason, "history": strconv.Itoa(len(i.History)),
-		"limit": strconv.Itoa(i.MaxAttempts), "fault": "", "next": "", "progress": "",
+		"limit": strconv.Itoa(i.MaxAttempts), "fault": "", "next": "", "progress": "", "left": "none", "group": i.Group,
+		"acked": i.Headers[store.HeaderAfterAcked], "died": i.Headers[store.HeaderAfterDead], "dropped": i.Headers[store.HeaderAfterDropped],
+		"cancelled": i.Headers[store.HeaderAfterCancelled],
+	}
+	if i.Left != nil {
+		all["left"] = strconv.FormatInt(*i.Left, 10)
 	}
 	if i.Next != nil {
 		all["next"] = string(i.Next.Body)

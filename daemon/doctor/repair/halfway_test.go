@@ -43,7 +43,7 @@ const mail = "mail"
 func TestStoppedHalfwayByThirds(t *testing.T) {
 	t.Parallel()
 	server := storetest.Server(t)
-	for i, h := range halfways {
+	for i, h := range slices.Concat(halfways, groupHalfways) {
 		if !storetest.InThird(i) {
 			continue
 		}
@@ -224,7 +224,6 @@ var halfways = []halfway{
 	}},
 }
 
-// holdsKey leases the message a, which has a key.
 func holdsKey(t *testing.T, db *notify.Store) {
 	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Key: "k"})
 	claimIt(t, db)
@@ -765,7 +764,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	for _, key := range []string{
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
 		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Endings(), keys.Hooks(), keys.Ready(mail), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
-		keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
+		keys.GroupedTopics(), keys.Grouped(mail), keys.GroupsOf(mail), keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
 		keys.Alarms(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(), keys.Relayed(),
 	} {
 		if key != keys.Base()+at.key {
@@ -797,6 +796,9 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 			t.Fatal(err)
 		}
 		for _, d := range ds {
+			if d.AfterGroup != "" {
+				nobodyLives(t, db)
+			}
 			if got[d.ID] = true; string(d.Body) != d.ID {
 				t.Errorf("the body of %s is %q", d.ID, d.Body)
 			}

@@ -26,7 +26,7 @@ import (
 // OpenAPI document:
 //
 //   - doc and example
-//   - is: the name of a text's grammar; or pattern, a regular expression, and words that say it
+//   - is: the name of a text's grammar; or pattern, a regular expression, and words that say it; or all, where others read these
 //   - maxLength and enum of a text, and or: what else can be done where it is none of these
 //   - minimum and maximum of a number
 //   - shortest and longest of a duration
@@ -104,8 +104,8 @@ func Of(name string, field reflect.StructField) Field {
 // grammarOf returns what checks a text besides its limits; nil: nothing does.
 func grammarOf(name string, tag reflect.StructTag) func(text string) error {
 	words := tag.Get("words")
-	if words == "" {
-		return grammars[tag.Get("is")]
+	if is := tag.Get("is"); words == "" || is != "" {
+		return grammars[is]
 	}
 	pattern := regexp.MustCompile(tag.Get("pattern"))
 	most, _ := strconv.Atoi(tag.Get("maxLength"))
@@ -132,7 +132,10 @@ var grammars = map[string]func(text string) error{
 		}
 		return nil
 	},
-	"schedule": record.CheckScheduleName,
+	"schedule": record.CheckScheduleName, "group": func(text string) error {
+		_, _, err := record.SplitGroup(text)
+		return err
+	},
 	"zone": func(text string) error {
 		_, err := calendar.Zone(text)
 		return err

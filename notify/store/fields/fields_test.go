@@ -32,7 +32,7 @@ func TestMessageFields(t *testing.T) {
 			t.Errorf("a line of JSON has no %s: %v", f.Name, field)
 		}
 	}
-	if diff := cmp.Diff([]string{"id", "key", "if_busy", "delay", "due", "zone", "spread", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "if_exists", "max_wait", "then", "unique_for", "content_type"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"id", "key", "if_busy", "group", "after_group", "on_dead", "delay", "due", "zone", "spread", "ttl", "attempts", "lease", "try_timeout", "fail", "late_after", "late", "if_exists", "max_wait", "then", "unique_for", "content_type"}, names); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -162,6 +162,18 @@ func SplitMember(member string) (topic, id string, err error) {
 	return topic, id, nil
 }
 
+// groupGrammar is that of the name of a group.
+var groupGrammar = regexp.MustCompile(`^[A-Za-z0-9._:-][A-Za-z0-9._~:-]{0,127}$`)
+
+// SplitGroup splits TOPIC:GROUP, by which a message names the group that it waits for. The error is a Fault.
+func SplitGroup(text string) (topic, group string, err error) {
+	topic, group, _ = strings.Cut(text, ":")
+	if CheckTopic(topic) != nil || !groupGrammar.MatchString(group) {
+		return "", "", fault.New("after_group", "after_group %.300q: write TOPIC:GROUP, such as row.import:import-7", text)
+	}
+	return topic, group, nil
+}
+
 // CheckHeaders returns a Fault for invalid headers of a message.
 func CheckHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {

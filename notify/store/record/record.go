@@ -23,6 +23,9 @@ type Record struct {
 	FirstDue    time.Time // due time of the first attempt, which a retry does not change; zero for a broadcast
 	Key         string    // what the message is about; empty: nothing
 	IfBusy      string    // wait, or drop: what becomes of it when it is due, and another of its key is under way; empty: wait
+	Group       string    // the group of its topic in which it is; empty: none
+	AfterGroup  string    // TOPIC:GROUP of that which it waits for; empty: none
+	OnDead      string    // stop, or go: what a dead letter of that does; empty: stop
 	ContentType string
 	Headers     map[string]string
 	TTL         time.Duration // counted from the due time; zero: never expires
@@ -61,6 +64,9 @@ const (
 type recordObject struct {
 	Key         string            `json:"key,omitempty"`
 	IfBusy      string            `json:"if_busy,omitempty"`
+	Group       string            `json:"group,omitempty"`
+	AfterGroup  string            `json:"after_group,omitempty"`
+	OnDead      string            `json:"on_dead,omitempty"`
 	ContentType string            `json:"type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	TTL         int64             `json:"ttl,omitempty"`
@@ -99,7 +105,7 @@ func (r *Record) EncodeTail() (string, error) {
 		return "\n" + string(r.Body), nil
 	}
 	object, err := json.Marshal(recordObject{
-		Key: r.Key, IfBusy: r.IfBusy, ContentType: r.ContentType, Headers: r.Headers,
+		Key: r.Key, IfBusy: r.IfBusy, Group: r.Group, AfterGroup: r.AfterGroup, OnDead: r.OnDead, ContentType: r.ContentType, Headers: r.Headers,
 		TTL: r.TTL.Milliseconds(), Attempts: r.MaxAttempts, Mode: r.Mode(),
 		Lease: r.Lease.Milliseconds(), Try: r.TryTimeout.Milliseconds(), Unique: r.UniqueFor.Milliseconds(),
 		Fail: r.Fail, LateAfter: r.LateAfter.Milliseconds(), Late: r.Late,
@@ -112,7 +118,7 @@ func (r *Record) EncodeTail() (string, error) {
 
 // isPlain reports whether the record has no OBJECT.
 func (r *Record) isPlain() bool {
-	return r.Key == "" && r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast &&
+	return r.Key == "" && r.Group == "" && r.AfterGroup == "" && r.ContentType == "" && len(r.Headers) == 0 && r.TTL == 0 && r.MaxAttempts == 0 && !r.Broadcast &&
 		r.UniqueFor == 0 && r.Fail == "" && !r.IsMarked()
 }
 
@@ -197,6 +203,7 @@ func (r Record) withObject(text string) (Record, error) {
 		}
 	}
 	r.Key, r.IfBusy, r.ContentType, r.Headers, r.MaxAttempts = object.Key, object.IfBusy, object.ContentType, object.Headers, object.Attempts
+	r.Group, r.AfterGroup, r.OnDead = object.Group, object.AfterGroup, object.OnDead
 	r.TTL, r.Lease, r.TryTimeout, r.UniqueFor = Ms(object.TTL), Ms(object.Lease), Ms(object.Try), Ms(object.Unique)
 	r.Fail, r.LateAfter, r.Late = object.Fail, Ms(object.LateAfter), object.Late
 	if r.Broadcast = object.Mode == ModeBroadcast; r.Broadcast {

@@ -41,6 +41,13 @@
 //	line:TOPIC              zset     KEY, due ms of 15 digits, and ID of each blocked message, a NUL between → 0, so that they sort by
 //	                                 key, due time and id
 //	heads:TOPIC             zset     keys that have something in the line → due ms of the first, or of an earlier one that is gone
+//	grouped                 zset     topics that have groups → 0; from format 10 on
+//	grouped:TOPIC           zset     ids of messages that are in a group → the number of the group; more by .5 while it is dead; from
+//	                                 format 10 on
+//	groups:TOPIC            hash     names of groups; #N, the number of each; * → N; behind a space, once it is complete, ms since
+//	                                 when; of #N NAME, NAME=NUMBER of each, a space before it: opened, changed, acked, dead, dropped,
+//	                                 cancelled, go, restoring, complete, a newline, the member of the callback, if there is one; of * the
+//	                                 last number; from format 10 on
 //	waiting:TOPIC           zset     inboxes of subscribers that wait → us since which; more by 3e15 if rung since, by 6e15 if handed a
 //	                                 message since
 //	leased                  zset     leased members → receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if
@@ -104,8 +111,9 @@
 //	                                 and the end of that lease in ms; it has a time to live
 //	alarms                  zset     what the carrier looks at in time: named listeners that have leased broadcasts; /TOPIC of topics
 //	                                 whose rate let fewer messages go than were ready; //TOPIC of topics whose pause has an end; / of the
-//	                                 schedules → ms of the end of the first lease; ms when it lets more go; ms of that end, or earlier;
-//	                                 ms when the first of them is to be looked at, or earlier
+//	                                 schedules; =TOPIC NAME of groups of which nobody may be left → ms of the end of the first lease;
+//	                                 ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be looked at,
+//	                                 or earlier; ms when nobody was left
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their

@@ -134,6 +134,15 @@ func (k Keys) Line(topic string) string { return k.each("line_of", topic) }
 // Heads is the sorted set of a topic's keys that have a line, by the due time of the first.
 func (k Keys) Heads(topic string) string { return k.each("heads_of", topic) }
 
+// GroupedTopics is the sorted set of the topics that have groups.
+func (k Keys) GroupedTopics() string { return k.one("GROUPED") }
+
+// Grouped is the sorted set of a topic's messages that are in a group, by its number.
+func (k Keys) Grouped(topic string) string { return k.each("grouped_of", topic) }
+
+// GroupsOf is the hash of a topic's groups.
+func (k Keys) GroupsOf(topic string) string { return k.each("groups_of", topic) }
+
 // Slots is the sorted set of what is leased of a topic that has a concurrency.
 func (k Keys) Slots(topic string) string { return k.each("slots_of", topic) }
 

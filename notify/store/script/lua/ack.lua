@@ -3,9 +3,9 @@
 -- Reply: the positions, from 1, of those whose lease is lost.
 local topic = ARGV[1]
 
--- Most calls acknowledge one message, and few messages have a time to live, a key or a limit, used up an attempt or have more noted.
-local keyed, slots = keys_of(topic), slots_of(topic)
-local kept = call('EXISTS', ATTEMPTS, EXPIRIES, slots, EXTRAS, EXTRAS, keyed, keyed) -- the last two count as two each
+-- Most calls acknowledge one message, and few messages have a time to live, a key, a group or a limit, used up an attempt or have more noted.
+local keyed, grouped, slots = keys_of(topic), grouped_of(topic), slots_of(topic)
+local kept = call('EXISTS', ATTEMPTS, EXPIRIES, slots, EXTRAS, EXTRAS, keyed, keyed, grouped, grouped) -- the last three count as two each
 if #ARGV == 4 and kept == 0 and is_same(call('ZSCORE', LEASED, ARGV[4]), ARGV[2]) then
   local receipt, member, safe = ARGV[2], ARGV[4], redis.pcall
   call('ZREM', LEASED, member)

@@ -27,7 +27,7 @@ local function keep_done()
   local record, over = record_to_keep()
   if noted[1] or noted[2] then Ends.note_ends({ member }, 'acked', nil, now, noted, { result = result }) end
   Endings.free_over(2, now)
-  Seats.forget(topic, { member })
+  Seats.forget(topic, { member }, 'acked')
   try('ZREM', EXPIRIES, member)
   try('ZADD', TAKEN, text(over), member)
   call('ZADD', done_of(topic), text(over), member)

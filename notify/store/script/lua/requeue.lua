@@ -35,7 +35,9 @@ if #broadcasts > 0 then
 end
 if #due > 0 then
   Leases.turn_receipts(topic)
-  Seats.revive(topic, due.members)
+  local beside = Groups.beside(topic)
+  if beside % 2 == 1 then Seats.revive(topic, due.members) end
+  if beside >= 2 then Groups.revive(topic, due.members) end
   local state, fault, ready = Enter.place(topic, due, now, false, now)
   if not state then return Enter.foreign(topic, fault) end
   Dead.take_dead(topic, due.members)

@@ -37,7 +37,7 @@ for _, member in ipairs(members) do
     local heir = heir_of(member)
     if heir and Repair.wrong('of nothing', member, KEY, 'its successor published') then
       Counters.remember(topic_of(member))
-      Endings.publish_successor(member, heir, us, now)
+      Endings.publish_successor(member, heir, us, now, 'dropped')
     elseif not heir and Repair.wrong(is_of_none and 'unreadable' or 'of nothing', member, KEY, 'removed') then
       call(is_set and 'ZREM' or 'HDEL', KEY, member)
     end

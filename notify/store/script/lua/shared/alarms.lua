@@ -1,5 +1,7 @@
--- Who waits for a time: named listeners for leases that ended, topics for their rates, or for the ends of their pauses, and schedules that
--- are to be filled.
+-- Who waits for a time: named listeners for leases that ended, topics for their rates, or for the ends of their pauses, groups of which nobody may
+-- be left, and schedules that are to be filled.
+
+local LOOKS, READS = 50, 262144 -- groups that are looked at in a call, and bytes of the records of their callbacks
 
 Alarms.units = 1
 Alarms.is_rare = true
@@ -23,11 +25,23 @@ local function pass_on(c, name)
   end
 end
 
+-- Looks at a group, unless the call did so often enough: then the next one does.
+local function look(c, entry, topic, name)
+  c.looks, c.reads = (c.looks or 0) + 1, c.reads or 0
+  if c.looks > LOOKS or c.reads > READS then return end
+  local done, size = Callbacks.look(topic, name, c.now)
+  c.reads = c.reads + size
+  if done then call('ZREM', ALARMS, entry) else call('ZADD', ALARMS, c.now + Move.LATER, entry) end
+end
+
 function Alarms.carry(c)
   local ended = Move.due_in(ALARMS, c.now, c.slow)
   for i = 1, #ended, 2 do
     local topic = Pauses.ending_in(ended[i])
-    if Schedules.is_alarm(ended[i]) then
+    local of, group = Callbacks.group_in(ended[i])
+    if group then
+      look(c, ended[i], of, group)
+    elseif Schedules.is_alarm(ended[i]) then
       if Schedules.ring(c.now) then c.fill = 1 end
     elseif topic then
       if Pauses.finish(topic, c.now) then ring(c, ended[i], topic) end

@@ -1,18 +1,18 @@
 -- Messages that are published in one call, topic by topic, or imported.
 
 -- The due time of a message, its expiry if it has one, whether it is a broadcast that waits, whether its record begins with a +, its
--- key, and what it had in an export, if it is from one.
+-- key, its group, and what it had in an export, if it is from one.
 local function read(when, us, now)
   local asked = tonumber(when)
   if asked then return (Enter.due_of(asked, us, now)) end -- as most
   if string.byte(when) == 123 then
     local had = cjson.decode(when)
-    return had.died or had.due, had.expires, had.broadcast and not had.died, had.marked, had.key, had
+    return had.died or had.due, had.expires, had.broadcast and not had.died, had.marked, had.key, had.group, had
   end
-  local mark, all, number, ttl, key = string.match(when, '^(!?)(%*?)(%-?%d+)/?(%d*)#?(%S*)$')
+  local mark, all, number, ttl, key, group = string.match(when, '^(!?)(%*?)(%-?%d+)/?(%d*)#?([^@%s]*)@?(%S*)$')
   local due, from = Enter.due_of(tonumber(number), us, now, all == '*')
   ttl = tonumber(ttl)
-  return due, ttl and math.min(from + ttl, MAX), all == '*', mark == '!', key ~= '' and key or nil
+  return due, ttl and math.min(from + ttl, MAX), all == '*', mark == '!', key ~= '' and key or nil, group ~= '' and group or nil
 end
 
 local function append(list, one, two)
@@ -32,12 +32,37 @@ local function restore(b, member, had, tail)
   return tail, had.times or had.died and b.at
 end
 
+-- Why a message may not be in its group, or wait for one; nil: it may.
+local function refused_by_group(b, topic, member, group, had)
+  local known = table_in(table_in(b, 'groups'), topic)
+  if had and had.after_group then return (Callbacks.refusal({ topic = topic, member = member, group = group, after_group = had.after_group })) end
+  if group and known[group] == nil then known[group] = Callbacks.refusal({ topic = topic, group = group }) or false end
+  return known[group] or nil
+end
+
+-- Notes the group of a message before its record is written.
+local function note_group(b, lists, topic, id, group, had)
+  if group then
+    lists.groups = lists.groups or { died = {} }
+    append(lists.groups, id, group)
+    if had and had.died then lists.groups.died[id] = true end
+  end
+  if had and had.after_group and not had.died then
+    Callbacks.await({ member = topic .. ':' .. id, after_group = had.after_group, on_dead = had.on_dead }, b.now, true)
+  end
+end
+
 -- Adds the i-th message, of a topic that has these lists, by its place, unless its id is in use. Returns its due time, or why it is refused.
-local function add(b, i, lists, member, when, tail)
-  local due, expiry, broadcast, marked, key, had = read(when, b.us, b.now)
+local function add(b, i, topic, lists, member, when, tail)
+  local due, expiry, broadcast, marked, key, group, had = read(when, b.us, b.now)
   local taken = b.taken[i]
   if b.seen[member] or taken and not Messages.is_freed(member, taken, b.now) then return -1 end
   if due > MAX then return -2 end
+  if group or had and had.after_group then
+    local why = refused_by_group(b, topic, member, group, had)
+    if why then return why end
+    note_group(b, lists, topic, string.sub(member, #topic + 2), group, had)
+  end
   if due ~= b.last then -- most of a call have the same due time
     b.last, b.last_text, b.last_times = due, text(due), Messages.times_of(due, b.now)
   end
@@ -137,7 +162,7 @@ function Batch.publish(us, now)
     for _ = 1, tonumber(ARGV[1 + 2 * t]) do
       i = i + 1
       local arg = first + 3 * (i - 1)
-      b.reply[i + 1] = add(b, i, b.lists[t], ARGV[arg], ARGV[arg + 1], ARGV[arg + 2])
+      b.reply[i + 1] = add(b, i, ARGV[2 * t], b.lists[t], ARGV[arg], ARGV[arg + 1], ARGV[arg + 2])
     end
   end
   if #b.records == 0 then return b.reply end
@@ -148,6 +173,7 @@ function Batch.publish(us, now)
   if #restored.reasons > 0 then Dead.put_reasons(restored.reasons) end
   for t, lists in ipairs(b.lists) do
     if lists.keys then Seats.note(ARGV[2 * t], lists.keys) end
+    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now, lists.groups.died) end
   end
   call('HSET', MESSAGES, unpack(b.records))
   local placed, fault = pcall(each_list, b, place)

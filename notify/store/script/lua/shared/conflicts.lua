@@ -71,16 +71,25 @@ local function put_key(one)
   return undo
 end
 
+-- Notes the group of a message, and that it waits for one, if so. Returns what takes back that it is in a group.
+local function put_group(c, one)
+  local undo
+  if one.group or one.grouped then undo = Groups.put(one.topic, string.sub(one.member, #one.topic + 2), one.group, c.now) end
+  if one.after_group then Callbacks.await(one, c.now) end
+  return undo
+end
+
 -- Writes a message and places it. Before is the record of the one that it replaces; that and its place come back if it cannot be placed.
 -- What leads to a message is written before it, and what is noted of the one before goes when that is out of its place. Was is what is
 -- noted of that, if anything.
 local function write(c, one, before, stays, was)
   local member, record = one.member, record_of(one, one.at or c.now)
-  local noted, unkey = noted_in(one), nil
+  local noted, unkey, ungroup = noted_in(one), nil, nil
   local function undo()
     if not before then return Messages.forget({ member }) end
     if unkey then unkey() end
     call('HSET', MESSAGES, member, before)
+    if ungroup then ungroup() end
     Extras.put_noted(member, was or '')
   end
   if noted ~= '' and not Extras.put_noted(member, noted) then return nil, -9 end
@@ -88,7 +97,11 @@ local function write(c, one, before, stays, was)
   if one.key or one.keyed then unkey = put_key(one) end
   or_undo(function()
     if unkey then unkey() end
-  end, call, 'HSET', MESSAGES, member, record)
+    if ungroup then ungroup() end
+  end, function()
+    ungroup = put_group(c, one)
+    call('HSET', MESSAGES, member, record)
+  end)
   local state, fault = stays, nil
   if not stays then
     or_undo(undo, function() state, fault = place(c, one) end)
@@ -98,7 +111,10 @@ local function write(c, one, before, stays, was)
     end
   end
   c.latest = {}
-  if one.is_put_off then c.latest = { member = member, record = record, due = one.due, bare = noted == '' and not one.expiry and not one.key } end
+  if one.is_put_off then
+    local bare = noted == '' and not one.expiry and not one.key and not one.group
+    c.latest = { member = member, record = record, due = one.due, bare = bare }
+  end
   return state
 end
 
@@ -109,11 +125,20 @@ local function renew(one)
   if noted_in(one) == '' then try('HDEL', EXTRAS, one.member) end
 end
 
-local function refused(why)
-  return { 'refused', why, 0, '' }
+local function refused(why, who)
+  return { 'refused', why, 0, who or '' }
+end
+
+-- Refuses a message that may not be in its group, or wait for one.
+local function refused_by_group(one)
+  if not one.group and not one.after_group then return nil end
+  local why, who = Callbacks.refusal(one)
+  return why and refused(why, who)
 end
 
 local function create(c, one)
+  local no = refused_by_group(one)
+  if no then return no end
   local state, fault = write(c, one)
   if fault then return refused(fault) end
   if one.drop and state == 'scheduled' then Seats.keep_may_drop(one.topic, one.member) end
@@ -151,11 +176,12 @@ end
 -- Takes the place of a message that waits, is ready or is dead, and of its successor.
 local function replace(c, one, before, state, time, was_broadcast)
   local debounce, stays = one.if_exists == 'debounce', nil
+  -- All but the first two count as two each.
   local kept = one.member == c.latest.member and c.latest.bare and 0
-    or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, keys_of(one.topic), keys_of(one.topic)) -- the last two count as two each
-  local noted = kept >= 2 and try('HMGET', EXTRAS, '*', one.member) or {}
+    or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, EXTRAS, keys_of(one.topic), keys_of(one.topic), grouped_of(one.topic), grouped_of(one.topic))
+  local noted, beside = kept >= 2 and try('HMGET', EXTRAS, '*', one.member) or {}, kept >= 2 and Groups.beside(one.topic) or 0
   one.await = Extras.extra(noted[2], 'await') -- whoever awaits the one before awaits this one
-  one.keyed = kept >= 2 and Seats.are_in(one.topic)
+  one.keyed, one.grouped = beside % 2 == 1, beside >= 2
   one.time_before = state == 'scheduled' and not was_broadcast and time
   local seated = one.keyed and one.key and (state == 'ready' or state == 'scheduled') and Seats.key_of(one.topic, one.member) == one.key
     and Seats.has_seat(one.topic, one.key, string.sub(one.member, #one.topic + 2))
@@ -201,7 +227,7 @@ end
 function Conflicts.publish(c, one)
   local from
   one.due, from = Enter.due_of(one.when, c.us, c.now, one.broadcast)
-  one.expiry = one.ttl and not one.broadcast and math.min(from + one.ttl, MAX)
+  one.expiry = one.ttl and not one.broadcast and not one.after_group and math.min(from + one.ttl, MAX)
   if one.key then Seats.may_drop(one.member, one.drop) end
   if one.due > MAX then return refused(-2) end
   one.if_exists = one.if_exists or 'refuse'
@@ -218,25 +244,37 @@ function Conflicts.publish(c, one)
   if state == 'dead' and mode ~= 'replace' then return refused(-8) end
   if mode ~= 'replace' and (was_broadcast or false) ~= (one.broadcast or false) then return refused(-1) end
   if mode == 'keep' then return { 'kept', time, time, state } end
+  local no = refused_by_group(one)
+  if no then return no end
   return replace(c, one, before, state, time, was_broadcast)
+end
+
+-- Adds to a reply how many are left of the groups that messages of the call wait for: pairs of a message's place and that.
+local function add_left(reply, callbacks)
+  for i, member in pairs(callbacks) do
+    local left = reply[4 * i - 2] ~= 'refused' and Callbacks.left_for(member, call('HGET', MESSAGES, member))
+    if left then reply[#reply + 1], reply[#reply + 2] = i, left end
+  end
 end
 
 -- Publishes the messages of a call of publish_as.lua, and returns its reply.
 function Conflicts.publish_all(us, now)
   local c = { us = us, now = now, rings = {}, later = {}, latest = {} }
-  local reply = { now }
+  local reply, callbacks = { now }, {}
   for i = 1, #ARGV, 4 do
     local one = cjson.decode(ARGV[i + 2])
     one.topic, one.member, one.tail = ARGV[i], ARGV[i + 1], ARGV[i + 3]
+    if one.after_group then callbacks[(i + 3) / 4] = one.member end
     for _, value in ipairs(Conflicts.publish(c, one)) do reply[#reply + 1] = value end
   end
   for topic in pairs(c.later) do Places.index_scheduled(topic) end
   for topic, n in pairs(c.rings) do Rings.ring(topic, n, us) end
-  if current.blocked then Endings.settle() end
+  if current.blocked or current.grouped or current.moved then Endings.settle() end
   if current.dropped then
     for i = 2, #ARGV, 4 do
       if current.dropped[ARGV[i]] then reply[i], reply[i + 3] = 'dropped', 'done' end
     end
   end
+  add_left(reply, callbacks)
   return reply
 end

@@ -73,7 +73,7 @@ function Dead.remove_dead(place, members, now)
     if own and reasons[i] ~= NO_RECORD then records[#records + 1] = member end
     if own or reasons[i] == STRAY then explained[#explained + 1] = member end
   end
-  if #records > 0 then Messages.forget(records) end
+  if #records > 0 then Messages.forget(records, nil, 'dead') end
   if #explained > 0 then try('HDEL', DEATHS, unpack(explained)) end
   call('ZREM', dead_of(place), unpack(members))
 end
@@ -118,7 +118,9 @@ function Dead.bury(place, member, reason, attempts, now)
   if at_home then
     if not followed then try('HSET', DEATHS, member, reason) end
     if topic and is_topic(topic) then
-      Seats.die(topic, member)
+      local beside = Groups.beside(topic)
+      if beside % 2 == 1 then Seats.die(topic, member) end
+      if beside >= 2 then Groups.touch(topic, { member }, 'dead') end
       Counters.count(topic, 'died', 1)
       Counters.count_all('died', 1)
     end

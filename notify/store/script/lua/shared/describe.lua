@@ -18,7 +18,7 @@ end
 -- Member, state ('' if it has none), its time in that state in ms, or in us if it is leased, attempts used up and what is known of
 -- them, as in ATTEMPTS, expiry in ms, reason of death, record; each of the last four may be missing; and what is noted beside the
 -- record. Of a leased one the name of the worker that has it and since when in ms follow, if that told its name; of a
--- blocked one the ids of those of its key that have a seat or are dead. A message that ended
+-- blocked one the ids of those of its key that have a seat or are dead; of a scheduled one that waits for a group how many of that are left. A message that ended
 -- is done until a time in ms, and has its record if it is kept.
 function Describe.describe(topic, member, record)
   if Messages.is_done(record) then
@@ -36,6 +36,7 @@ function Describe.describe(topic, member, record)
     key, time = Seats.key_of(topic, member)
     if time then state, worker = 'blocked', string.gsub(table.concat(Seats.holders(topic, key), ' '), '!', '') end
   end
+  if state == 'scheduled' then worker = Callbacks.left_for(member, record) end
   if state == 'leased' then
     worker, since = Attempts.holder_of(topic, time)
     time = text(math.floor(time))

@@ -39,21 +39,21 @@ function Endings.trim_done(topic, most, n, now, but)
   return removed
 end
 
--- Keeps the id of a message taken for some ms, instead of the message. Each makes those that are over fewer. The caller removes what
--- is noted of the message behind that.
-function Endings.keep_taken(member, ms, us)
+-- Keeps the id of a message taken for some ms, instead of the message, which ended as how says. Each makes those that are over fewer. The caller
+-- removes what is noted of the message behind that.
+function Endings.keep_taken(member, ms, us, how)
   local over = math.min(math.ceil(us / 1000) + ms, MAX)
   Endings.free_over(2, math.floor(us / 1000))
-  Seats.forget(topic_of(member), { member })
+  Seats.forget(topic_of(member), { member }, how)
   try('HDEL', ATTEMPTS, member)
   try('ZREM', EXPIRIES, member)
   try('ZADD', TAKEN, over, member)
   call('HSET', MESSAGES, member, '=' .. text(over))
 end
 
--- Publishes the successor of a message, which is in no place, in its stead, and calls ended once that is in its place. If it stops before
--- that, the message has its record again.
-function Endings.publish_successor(member, noted, us, now, ended)
+-- Publishes the successor of a message, which is in no place and ended as how says, in its stead, and calls ended once that is in its place. If it
+-- stops before that, the message has its record again.
+function Endings.publish_successor(member, noted, us, now, how, ended)
   local topic, record, before = topic_of(member), Extras.successor_in(noted), call('HGET', MESSAGES, member)
   local options, due = Messages.options_of(record), Messages.first_due_of(record) or now
   local state
@@ -67,7 +67,7 @@ function Endings.publish_successor(member, noted, us, now, ended)
     try('HDEL', ATTEMPTS, member)
     if options.ttl then try('ZADD', EXPIRIES, math.min(due + options.ttl, MAX), member) else try('ZREM', EXPIRIES, member) end
     Extras.put_noted(member, options.unique and ' unique=' .. text(options.unique) or '')
-    Seats.forget(topic, { member })
+    Seats.forget(topic, { member }, how)
     if options.key then Seats.note(topic, { string.sub(member, #topic + 2), options.key }) end
     if options.drop then Seats.may_drop(member, true) end
     call('HSET', MESSAGES, member, record)
@@ -85,7 +85,7 @@ function Endings.publish_heirs(us, now)
   local function ended() table.remove(current.heirs) end
   while #current.heirs > 0 do
     local member = current.heirs[#current.heirs]
-    Endings.publish_successor(member, try('HGET', EXTRAS, member), us, now, ended)
+    Endings.publish_successor(member, try('HGET', EXTRAS, member), us, now, 'dead', ended)
   end
 end
 
@@ -99,15 +99,15 @@ local function retire(members, noted, state, reasons, with)
       local member, its = members[i], noted[i + 1]
       local unique = Extras.extra(its, 'unique')
       if Extras.successor_in(its) then
-        Endings.publish_successor(member, its, us, now, function() table.remove(members, i) end)
+        Endings.publish_successor(member, its, us, now, state, function() table.remove(members, i) end)
       elseif unique then
-        Endings.keep_taken(member, unique, us)
+        Endings.keep_taken(member, unique, us, state)
         table.remove(members, i)
         try('HDEL', EXTRAS, member)
       end
     end
     if #members > 0 then
-      Messages.forget(members)
+      Messages.forget(members, nil, state)
       for i = #members, 1, -1 do members[i] = nil end
     end
   end)
@@ -121,7 +121,7 @@ function Endings.end_messages(members, state, reasons, with)
   for i = 1, #noted do
     if noted[i] then return retire(members, noted, state, reasons, with) end
   end
-  Messages.forget(members)
+  Messages.forget(members, nil, state)
   for i = #members, 1, -1 do members[i] = nil end
 end
 
@@ -171,10 +171,11 @@ local function ring_for(freed, rings)
 end
 
 -- Does what comes last in a call, when all else is done: gives back the slots of leases that ended; takes the seats away that messages left,
--- and calls up the next; drops what is not to wait; and rings for the slots.
+-- and calls up the next; drops what is not to wait; takes those that ended out of their groups; and rings for the slots.
 function Endings.settle()
   local freed = current.left and Limits.give_back()
   if current.leaving then Seats.settle() end
   if current.blocked then drop_blocked() end
+  if current.grouped or current.moved then Callbacks.settle() end
   if freed then ring_for(freed, Limits.held_rings()) end
 end

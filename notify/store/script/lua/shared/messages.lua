@@ -37,8 +37,8 @@ function Messages.is_freed(member, record, now)
 end
 
 -- What scripts read of a record, each nil if it is missing or invalid: in ms its ttl, lease, timeout of a try, how late it may be
--- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; its key; and
--- whether it is a broadcast.
+-- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; its key, its group, and
+-- TOPIC:NAME of that which it waits for; and whether it is a broadcast.
 function Messages.options_of(record)
   record = record or ''
   local object = string.match(record, '^%+?%d+,({[^\n]*)') or string.match(record, '^%+?%d+,%d+,({[^\n]*)')
@@ -48,10 +48,13 @@ function Messages.options_of(record)
   local function number(value)
     if type(value) == 'number' and value >= 1 then return value end
   end
+  local function word(value)
+    if type(value) == 'string' then return value end
+  end
   return {
     ttl = number(options.ttl), attempts = number(options.attempts), lease = number(options.lease), try = number(options.try),
     late_after = number(options.late_after), unique = number(options.unique), fail = options.fail, late = options.late,
-    key = type(options.key) == 'string' and options.key or nil, drop = options.if_busy == 'drop',
+    group = word(options.group), after_group = word(options.after_group), key = word(options.key), drop = options.if_busy == 'drop',
     broadcast = options.mode == 'broadcast',
   }
 end
@@ -107,10 +110,10 @@ function Messages.records_of(members)
 end
 
 -- Forgets messages of a topic altogether. It removes their records last, so that they are whole if the script stops before. Plain is
--- given if the caller has looked, and found that none has a key, and that nothing is noted of any: 0 if none has a time to live or used up
--- an attempt, either.
-function Messages.forget(members, plain)
-  local kept = plain or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, KEYED)
+-- given if the caller has looked, and found that none has a key or a group, and that nothing is noted of any: 0 if none has a time to live or used
+-- up an attempt, either. How is how they end, see Groups.touch.
+function Messages.forget(members, plain, how)
+  local kept = plain or call('EXISTS', ATTEMPTS, EXPIRIES, EXTRAS, KEYED, GROUPED)
   if kept > 0 then
     try('HDEL', ATTEMPTS, unpack(members))
     try('ZREM', EXPIRIES, unpack(members))
@@ -118,7 +121,7 @@ function Messages.forget(members, plain)
   if kept > 0 and not plain then
     try('HDEL', EXTRAS, unpack(members))
     local topic = topic_of(members[1])
-    if topic then Seats.forget(topic, members) end
+    if topic then Seats.forget(topic, members, how) end
   end
   call('HDEL', MESSAGES, unpack(members))
 end

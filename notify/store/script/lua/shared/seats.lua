@@ -270,10 +270,8 @@ function Seats.put_ready(topic, list, earliest)
   return #ready / 2
 end
 
--- Notes that messages of a topic leave their seats: settle takes these away when all else is done, so that what fails before keeps them.
--- What is blocked leaves the line at once. Returns the ids of those that have keys.
-function Seats.leave(topic, members)
-  if not Seats.are_in(topic) then return {} end
+-- Notes that messages of a topic that has keys leave their seats. Returns the ids of those that have one.
+local function leave(topic, members)
   local ids, keyed = ids_of(topic, members), {}
   for i, value in ipairs(try('HMGET', keys_of(topic), unpack(ids)) or {}) do
     if value then
@@ -285,6 +283,12 @@ function Seats.leave(topic, members)
   return keyed
 end
 
+-- Notes that messages of a topic leave their seats: settle takes these away when all else is done, so that what fails before keeps them.
+-- What is blocked leaves the line at once.
+function Seats.leave(topic, members)
+  if Seats.are_in(topic) then leave(topic, members) end
+end
+
 -- Takes note that a message of a topic was put off: it leaves its seat if the settings say so.
 function Seats.put_off(topic, member)
   if not Seats.are_in(topic) or setting(topic, 'on_retry') ~= 1 then return end
@@ -292,9 +296,9 @@ function Seats.put_off(topic, member)
   if key and not is_of_schedule(key) then Seats.leave(topic, { member }) end
 end
 
--- Takes note that a message of a topic died: it leaves its seat, or bars its key if the settings say so, whether it had a seat or not.
+-- Takes note that a message of a topic that has keys died: it leaves its seat, or bars its key if the settings say so, whether it had a seat or
+-- not.
 function Seats.die(topic, member)
-  if not Seats.are_in(topic) then return end
   Seats.decide(topic, member) -- once requeued it waits
   local key = setting(topic, 'on_dead') == 1 and Seats.key_of(topic, member)
   if not key or is_of_schedule(key) then return Seats.leave(topic, { member }) end
@@ -325,10 +329,9 @@ function Seats.without_bars(topic, members)
   return free
 end
 
--- Takes note that dead letters of a topic are to be ready again. One that bars its key does no longer, and has its seat, unless others
--- have all.
+-- Takes note that dead letters of a topic that has keys are to be ready again. One that bars its key does no longer, and has its seat, unless
+-- others have all.
 function Seats.revive(topic, members)
-  if not Seats.are_in(topic) then return end
   for _, member in ipairs(members) do
     if Seats.bars(topic, member) then
       local key, id = Seats.key_of(topic, member), id_of(topic, member)
@@ -353,9 +356,13 @@ function Seats.stay(topic, member)
   if key then note_free(topic, key)[id_of(topic, member)] = nil end
 end
 
--- Lets messages of a topic leave, and forgets their keys. Call it before their records are removed.
-function Seats.forget(topic, members)
-  local keyed = Seats.leave(topic, members)
+-- Lets messages of a topic leave their seats and groups, and forgets their keys. Call it before their records are removed. How is how they end,
+-- see Groups.touch.
+function Seats.forget(topic, members, how)
+  local beside = Groups.beside(topic)
+  if beside >= 2 then Groups.touch(topic, members, how) end
+  if beside % 2 == 0 then return end
+  local keyed = leave(topic, members)
   if not keyed[1] then return end
   call('HDEL', keys_of(topic), unpack(keyed))
   if not Seats.are_in(topic) then try('ZREM', KEYED, topic) end

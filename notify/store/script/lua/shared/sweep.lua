@@ -10,6 +10,7 @@ local CHUNK = 56 -- topics whose counters are read at a time
 local POSITIONS = 50 -- positions forgotten in one call
 local OLD_LOGS = 20 -- old logs removed in one call
 local SEATS = 1700 -- seats looked at in one call, and keys that have a line
+local MEMBERS = 1000 -- members of groups looked at in one call
 local IDS = 500 -- ids freed in one call
 local DONE_TOPICS = 50 -- topics checked for too many that succeeded
 local KEPT_ONES = 50 -- of these removed in one call
@@ -27,7 +28,8 @@ function Sweep.begin(arguments, us, now)
     rank = tonumber(arguments[2]), most_dead = arguments[3], keep = tonumber(arguments[3]), age = tonumber(arguments[4]),
     remember = tonumber(arguments[5]),
     young = now - arguments[6], -- ms: what is older in a log is too old
-    log_rank = tonumber(arguments[7]), most_done = arguments[8], done_age = arguments[9], done_rank = tonumber(arguments[10]), seat = arguments[11],
+    log_rank = tonumber(arguments[7]), most_done = arguments[8], done_age = arguments[9], done_rank = tonumber(arguments[10]),
+    seat = arguments[11], group = arguments[12],
     soon = 0, -- 1: there is more to do soon
     full = 0, -- 1: there are more topics to check
     forgotten = 0, removed = {}, left = LETTERS, strikes = STRIKES,
@@ -155,8 +157,8 @@ local function is_empty(c, topic)
   for _, n in ipairs(call('HMGET', TOPICS, topic .. ':leased', topic .. ':broadcasts', topic .. ':settings')) do
     if n then return false end
   end
-  return call('EXISTS', scheduled_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic), keys_of(topic)) == 0
-    and not is_waited_for(c, topic)
+  return call('EXISTS', scheduled_of(topic), ready_of(topic), dead_of(topic), log_of(topic), done_of(topic), keys_of(topic), groups_of(topic)) == 0
+    and call('EXISTS', grouped_of(topic)) == 0 and not is_waited_for(c, topic)
 end
 
 -- The topics, of some, that have messages or dead letters, which may stay for long.
@@ -329,6 +331,22 @@ function Sweep.mend_seats(c)
       rank, seats, heads = try('ZSCORE', KEYED, topic) and rank + 1 or rank, '0', '0'
     end
     c.seat, c.full = rank .. ' ' .. seats .. ' ' .. heads, 1
+  end
+end
+
+-- Mends the groups of a topic that has some, a page of them in each step.
+function Sweep.mend_groups(c)
+  local rank, members, groups = string.match(c.group, '^(%d+) (%S+) (%S+)$')
+  local topic = (try('ZRANGE', GROUPED, rank or 0, rank or 0) or {})[1]
+  if not topic then
+    c.group = '0 0 0'
+  else
+    members, groups = Callbacks.mend(topic, members or '0', groups or '0', MEMBERS, c.now)
+    if members .. groups == '--' then
+      members, groups = '0', '0'
+      if call('EXISTS', grouped_of(topic), groups_of(topic)) == 0 then call('ZREM', GROUPED, topic) else rank = (rank or 0) + 1 end
+    end
+    c.group, c.full = (rank or 0) .. ' ' .. members .. ' ' .. groups, 1
   end
 end
 
