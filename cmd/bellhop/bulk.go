@@ -247,7 +247,7 @@ func (b *bulk) account(ctx context.Context, next *batch) error {
 
 // refusesLine reports whether an error is about one message, so that others may be published.
 func refusesLine(err error) bool {
-	for _, about := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrLeased, notify.ErrDead} {
+	for _, about := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrLeased, notify.ErrDead, store.ErrGroupComplete, store.ErrGroupTaken} {
 		if errors.Is(err, about) {
 			return true
 		}

@@ -225,7 +225,11 @@ func (a *app) writeInfo(w io.Writer, i notify.Info, behind string, now time.Time
 	row("topic", i.Topic)
 	row("id", i.ID)
 	row("mode", i.Mode())
-	row("state", i.State.String())
+	state := i.State.String()
+	if i.Left != nil {
+		state += afterGroup(i.AfterGroup, *i.Left)
+	}
+	row("state", state)
 	row("due", a.when(i.Due, now))
 	if !i.FirstDue.Equal(i.Due) {
 		row("first due", a.when(i.FirstDue, now))

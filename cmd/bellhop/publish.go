@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -243,8 +244,23 @@ func (a *app) printPublication(p api.Publication, now time.Time) error {
 		terminal.Printf(a.out, "%s %s dropped: another of its key is under way\n", p.Topic, p.ID)
 		return nil
 	}
-	terminal.Printf(a.out, "%s %s %s %s%s\n", p.Topic, p.ID, p.State, a.when(p.Due, now), a.outcome(p, now))
+	when := " " + a.when(p.Due, now)
+	if p.Left != nil && p.Due.IsZero() {
+		when = afterGroup("its group", *p.Left)
+	} else if p.Left != nil {
+		when += ", or" + strings.TrimPrefix(afterGroup("its group", *p.Left), ",")
+	}
+	terminal.Printf(a.out, "%s %s %s%s%s\n", p.Topic, p.ID, p.State, when, a.outcome(p, now))
 	return nil
+}
+
+// afterGroup says what a message waits for.
+func afterGroup(group string, left int64) string {
+	are := "are"
+	if left == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf(", after %s, of which %d %s left", group, left, are)
 }
 
 // outcome describes what a publish did with the message that was there, if there was one.

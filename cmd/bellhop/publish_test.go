@@ -38,6 +38,20 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// What waits for a group says how many are left.
+func TestPublishAfterGroup(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	contains(t, s.call("publish", "row.import", "--id", "r-17", "--group", "import-7", "--body", "x"), "row.import r-17 ready ")
+	done := []string{"publish", "row.import", "--id", "done", "--after-group", "row.import:import-7", "--body", "x"}
+	contains(t, s.call(done...), "row.import done scheduled, after its group, of which 1 is left\n")
+	contains(t, s.call("inspect", "row.import", "done"), "scheduled, after row.import:import-7, of which 1 is left\n")
+	contains(t, s.call("reschedule", "row.import", "done", "--delay", "1h"), "row.import done scheduled ", "(in ")
+	contains(t, s.call(append(done, "--if-exists", "keep")...), "or after its group, of which 1 is left, kept as it is\n")
+	contains(t, s.fails(exitFailed, append(done, "--id", "other")...), "group has its callback: row.import:done of row.import:import-7; cancel that")
+	contains(t, s.fails(exitUsage, "publish", "row.import", "--after-group", "import-7", "--body", "x"), "write TOPIC:GROUP, such as row.import:import-7")
+}
+
 func TestPublishFromStandardInput(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

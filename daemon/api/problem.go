@@ -95,6 +95,8 @@ var problems = []struct {
 	{notify.ErrTooLarge, "too-large", "body too large", http.StatusRequestEntityTooLarge},
 	{notify.ErrInvalid, "invalid", "invalid input", http.StatusUnprocessableEntity},
 	{notify.ErrExists, "exists", "id already in use", http.StatusConflict},
+	{store.ErrGroupComplete, "group-complete", "group is complete", http.StatusConflict},
+	{store.ErrGroupTaken, "group-taken", "another message waits for the group", http.StatusConflict},
 	{notify.ErrNotFound, "not-found", "no such message", http.StatusNotFound},
 	{store.ErrNoPush, "not-found", "no such push", http.StatusNotFound},
 	{store.ErrNoSchedule, "not-found", "no such schedule", http.StatusNotFound},

@@ -13,8 +13,10 @@ import (
 type Publication struct {
 	Topic string       `json:"topic" example:"order.timeout"`
 	ID    string       `json:"id" doc:"the given id, or a generated one" example:"order-4711"`
-	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis; now, if the requested time is past; missing if done"`
+	Due   time.Time    `json:"due,omitzero" doc:"when it is due, by the clock of Redis; now, if the requested time is past; missing if done, and of one that waits for a group"`
 	State notify.State `json:"state" enum:"scheduled,ready,blocked,leased,done" doc:"scheduled, or ready if it is due already; blocked if it is, and others of its key keep it back; leased if it follows the message of its id that is leased; done if it was dropped, or if the one that is kept has ended, and its id stays taken"`
+
+	Left *int64 `json:"left,omitempty" doc:"of a message with after_group: how many of the group are left; it is due once that is 0"`
 
 	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved,dropped" doc:"of a publish: a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce; dropped, as if_busy says: another of its key is under way"`
 	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due; missing if there was none, or a dead one"`
@@ -22,7 +24,7 @@ type Publication struct {
 
 // PublicationOf returns a publication in its JSON form, its time in UTC.
 func PublicationOf(p notify.Publication) Publication {
-	return Publication{Topic: p.Topic, ID: p.ID, Due: p.Due.UTC(), State: p.State, Outcome: p.Outcome, PreviousDue: Given(p.PreviousDue)}
+	return Publication{Topic: p.Topic, ID: p.ID, Due: p.Due.UTC(), State: p.State, Left: p.Left, Outcome: p.Outcome, PreviousDue: Given(p.PreviousDue)}
 }
 
 // Text is a body in JSON: as Body if it is UTF-8, which may be empty, else as BodyBase64.
@@ -63,7 +65,8 @@ type Message struct {
 	ID           string       `json:"id" example:"order-4711"`
 	Mode         string       `json:"mode,omitempty" enum:"broadcast" doc:"broadcast, for everyone who listens; missing: for one worker"`
 	State        notify.State `json:"state" enum:"scheduled,ready,blocked,leased,dead,done" doc:"blocked: it is due, and waits for another of its key, see behind; done: it was acknowledged and is kept, or it has ended and only its id stays taken; ended tells them apart"`
-	Due          *time.Time   `json:"due,omitempty" doc:"when it is due, if scheduled, ready or blocked"`
+	Due          *time.Time   `json:"due,omitempty" doc:"when it is due, if scheduled, ready or blocked; missing if it only waits for a group"`
+	Left         *int64       `json:"left,omitempty" doc:"how many are left of the group that it waits for, see after_group; missing: it waits for none any more"`
 	FirstDue     *time.Time   `json:"first_due,omitempty" doc:"due time of its first attempt, which a retry does not change; a broadcast has none"`
 	Until        *time.Time   `json:"until,omitempty" doc:"end of its lease, if leased"`
 	Died         *time.Time   `json:"died,omitempty" doc:"when it died, if dead"`
@@ -96,7 +99,7 @@ func MessageOf(i notify.Info) Message {
 	}
 	m := Message{
 		Topic: i.Topic, ID: i.ID, Mode: i.Mode(), State: i.State,
-		Due: Given(i.Due), FirstDue: Given(i.FirstDue), Until: Given(until), Died: Given(i.Died), Reason: i.Reason,
+		Due: Given(i.Due), Left: i.Left, FirstDue: Given(i.FirstDue), Until: Given(until), Died: Given(i.Died), Reason: i.Reason,
 		AttemptsUsed: i.Attempts, History: AttemptsOf(i.History), Worker: i.By, Claimed: Given(i.Since), Stopping: Given(i.Stop), Behind: i.Behind, Ended: Given(i.Ended), Snoozed: i.Snoozed, Expires: Given(i.Expires), TakenUntil: Given(taken), Published: Given(i.Published),
 		Options: asked.Of(i.Record), Result: ResultOf(i.Result), Text: TextOf(i.Body),
 	}

@@ -93,7 +93,8 @@ func (a *Archive) publish(ctx context.Context, rows []Row, letters bool, done *C
 func (r *Row) message() notify.Message {
 	m := notify.Message{Topic: r.Topic, ID: r.ID, IfExists: notify.Keep}
 	fields.Fill(&m, &r.Record)
-	if store.ScheduleOfKey(m.Key) != "" { // it stands for the schedule, and no publish may name it
+	m.Group, m.AfterGroup, m.OnDead = "", "", "" // it joined its group, or waited for one, when it was published
+	if store.ScheduleOfKey(m.Key) != "" {        // it stands for the schedule, and no publish may name it
 		m.Key, m.IfBusy = "", ""
 	}
 	return m

@@ -1,12 +1,14 @@
 package calls
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A Right is what a client may do.
@@ -97,6 +99,16 @@ func (c *Client) AllowTopic(text string) error {
 		return err
 	}
 	return fmt.Errorf("%w: %s may not use the topic %s", api.ErrForbidden, c.Name, text)
+}
+
+// AllowGroup returns an api.ErrForbidden if a message waits for a group of a topic that is not granted: it learns how many are in that, and takes
+// its callback.
+func (c *Client) AllowGroup(m *notify.Message) error {
+	if m.AfterGroup == "" {
+		return nil
+	}
+	topic, _, err := record.SplitGroup(m.AfterGroup)
+	return cmp.Or(err, c.AllowTopic(topic))
 }
 
 // AllowPush returns an api.ErrForbidden unless all topics of a push are granted. It names none of them: they may be those of others.

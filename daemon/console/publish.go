@@ -61,6 +61,9 @@ func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast
 	if err != nil {
 		return "", 0, err
 	}
+	if err := v.AllowGroup(&m); err != nil {
+		return "", 0, err
+	}
 	m.Broadcast = broadcast
 	m.ID = cmp.Or(m.ID, v.r.PostForm.Get("once"))
 	p, err := c.pub.Publish(ctx, m)

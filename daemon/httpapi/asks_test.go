@@ -43,6 +43,27 @@ func TestAsks(t *testing.T) {
 	}
 }
 
+// What waits for a group says how many are left, and needs a token of the topic of the group, too.
+func TestAfterGroup(t *testing.T) {
+	t.Parallel()
+	tokens := "one " + tokenOf("one") + " publish orders\nboth " + tokenOf("both") + " publish orders,order.done\n"
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", tokens)})
+	as := func(token, path, body string) answer {
+		return s.call("POST", path, body, "Authorization: Bearer "+tokenOf(token))
+	}
+	as("one", messages+"?id=a&group=g&delay=1h", "x").is(201)
+	done := "/v1/topics/order.done/messages?id=done&after_group=orders:g"
+	as("one", messages+"?id=done&after_group=order.done:g", "x").is(403).says("may not use the topic order.done")
+	as("one", "/v1/messages", `{"topic":"orders","id":"done","after_group":"order.done:g","body":"x"}`).is(200).says("may not use the topic order.done")
+	as("both", done, "x").is(201).says(`"id":"done","state":"scheduled","left":1`)
+	as("both", "/v1/messages", `{"topic":"order.done","id":"other","after_group":"orders:g","body":"x"}`).is(200).says(`"type":"urn:bellhop:group-taken"`)
+	as("both", done+"&on_dead=bury", "x").is(422).says("on_dead")
+	got := read[api.Message](s.call("GET", "/v1/topics/order.done/messages/done", "", "Authorization: Bearer "+tokenOf("both")).is(200))
+	if got.Due != nil || got.Left == nil || *got.Left != 1 || got.AfterGroup != "orders:g" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // Of a wrong request all faults are reported at once, each by the name of its parameter, and nothing is changed.
 func TestWrongAsks(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type bulkResult struct {
 	Outcome     notify.Outcome `json:"outcome,omitempty" enum:"created,kept,replaced,moved,dropped" doc:"a new message; or, as if_exists says, the one that was there is kept, replaced, or moved by debounce; dropped, as if_busy says: another of its key is under way"`
 	PreviousDue *time.Time     `json:"previous_due,omitempty" doc:"when the message that was there was due"`
 
+	Left *int64 `json:"left,omitempty" doc:"of a message with after_group: how many of the group are left"`
+
 	Error *api.Problem `json:"error,omitempty" doc:"why the line was refused"`
 }
 
@@ -39,7 +42,7 @@ func resultOf(r notify.Result) bulkResult {
 		return bulkResult{Error: &p}
 	}
 	p := api.PublicationOf(r.Publication)
-	return bulkResult{Topic: p.Topic, ID: p.ID, Due: p.Due, State: p.State, Outcome: p.Outcome, PreviousDue: p.PreviousDue}
+	return bulkResult{Topic: p.Topic, ID: p.ID, Due: p.Due, State: p.State, Outcome: p.Outcome, PreviousDue: p.PreviousDue, Left: p.Left}
 }
 
 // bulk publishes many messages, a line of JSON each, and answers a line each, in the
@@ -78,7 +81,7 @@ func (c *call) parse(data []byte) (messages []notify.Message, faults []error, er
 		}
 		m, err := notify.ParseLine(line)
 		if err == nil {
-			err = c.grant.AllowTopic(m.Topic)
+			err = cmp.Or(c.grant.AllowTopic(m.Topic), c.grant.AllowGroup(&m))
 		}
 		if err == nil {
 			messages = append(messages, m)

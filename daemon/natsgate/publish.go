@@ -26,6 +26,9 @@ func (g *Gate) publish(broadcast bool) func(context.Context, request) (*nats.Msg
 		if err != nil {
 			return nil, err
 		}
+		if topic, _, _ := strings.Cut(m.AfterGroup, ":"); topic != "" && topic != m.Topic { // what else the client may use is known to NATS alone
+			return nil, fault.New("after_group", "after_group %s: over NATS a message waits for groups of its own topic; publish it to %s, or over HTTP", m.AfterGroup, topic)
+		}
 		p, err := g.pub.Publish(ctx, m)
 		if err != nil {
 			return nil, api.PublishError(p, err)
