@@ -17,6 +17,7 @@ const (
 	ofStore       = "./notify/store"
 	ofCalendar    = "./notify/store/calendar"
 	ofCarrier     = "./carrier"
+	ofRepair      = "./daemon/doctor/repair"
 	ofSubscribers = "./subscribers"
 	ofHTTP        = "./daemon/httpapi"
 	ofNATS        = "./daemon/natsgate"
@@ -707,7 +708,7 @@ var mutants = []mutant{
 			"		func() error { return r.counters(ctx, script.PlaceLeased) },\n",
 			"",
 		},
-		"./daemon/doctor/repair", "TestDamages",
+		ofRepair, "TestDamages",
 	},
 	{
 		"a file that a test reads is changed, and the result of before is kept",
@@ -717,6 +718,161 @@ var mutants = []mutant{
 			"expr: min by (job, topic) (bellhop_oldest_overdue_seconds)",
 		},
 		"./daemon/metrics", "TestAlertsByTopic",
+	},
+
+	// Groups.
+	{
+		"messages join their group once they have records",
+		change{
+			lua + "shared/batch.lua",
+			"    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now, lists.groups.died) end\n  end\n  call('HSET', MESSAGES, unpack(b.records))",
+			"  end\n  call('HSET', MESSAGES, unpack(b.records))\n  for t, lists in ipairs(b.lists) do\n    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now, lists.groups.died) end\n  end",
+		},
+		ofRepair, "TestStoppedHalfwayByThirds",
+	},
+	{
+		"a message that got no record keeps the group of another",
+		change{
+			lua + "shared/conflicts.lua",
+			"    if unkey then unkey() end\n    if ungroup then ungroup() end\n  end, function()",
+			"    if unkey then unkey() end\n  end, function()",
+		},
+		ofRepair, "TestStoppedHalfwayByThirds",
+	},
+	{
+		"a dead letter lives again before it counts as living",
+		change{
+			lua + "requeue.lua",
+			"  if beside >= 2 then Groups.revive(topic, due.members) end\n",
+			"",
+		},
+		ofStore, "TestGroups",
+	},
+	{
+		"the carrier does not see who joined a group since it was to look",
+		change{
+			lua + "shared/callbacks.lua",
+			"g.restoring or Callbacks.left(topic, g) > 0 then",
+			"g.restoring then",
+		},
+		ofStore, "TestGroups",
+	},
+	{
+		"what has the id of a callback by now is taken for that",
+		change{
+			lua + "shared/callbacks.lua",
+			"if record and says(record, 'after_group', topic .. ':' .. g.name) then",
+			"if record then",
+		},
+		ofNotify, "TestCallbackOfGroup",
+	},
+	{
+		"a group is not noted as complete",
+		change{
+			lua + "shared/callbacks.lua",
+			"text(n) .. (member and ' ' .. text(now) or '')",
+			"text(n)",
+		},
+		ofNotify, "TestAfterGroup",
+	},
+	{
+		"a dead letter holds back what waits with on_dead=go",
+		change{
+			lua + "shared/callbacks.lua",
+			"text(g.n) .. (g.go and '' or '.5'))",
+			"text(g.n) .. '.5')",
+		},
+		ofNotify, "TestDeadOfGroup",
+	},
+	{
+		"a dead letter holds back nothing",
+		change{
+			lua + "shared/callbacks.lua",
+			"text(g.n) .. (g.go and '' or '.5'))",
+			"text(g.n))",
+		},
+		ofNotify, "TestDeadOfGroup",
+	},
+	{
+		"what follows a message stays in its group",
+		change{
+			lua + "shared/callbacks.lua",
+			"and (not g or says(record, 'group', g.name))",
+			"",
+		},
+		ofNotify, "TestReplacedInGroup",
+	},
+	{
+		"nobody looks at the group that a message left for another",
+		change{
+			lua + "shared/groups.lua",
+			"    if left then note(1) end\n",
+			"",
+		},
+		ofNotify, "TestReplacedInGroup",
+	},
+	{
+		"nobody looks at a group of which the last ended",
+		change{
+			lua + "shared/callbacks.lua",
+			"if waits and Callbacks.left(topic, g) <= change.fewer then",
+			"if false then",
+		},
+		ofNotify, "TestAfterGroup",
+	},
+	{
+		"a message joins a complete group",
+		change{
+			lua + "shared/callbacks.lua",
+			"    if since then return -since, one.topic .. ':' .. group end\n",
+			"",
+		},
+		ofNotify, "TestAfterGroup",
+	},
+	{
+		"a message waits for itself",
+		change{
+			lua + "shared/callbacks.lua",
+			"if group and is_circle(one, topic, name) then",
+			"if false then",
+		},
+		ofNotify, "TestCircleOfGroups",
+	},
+	{
+		"a callback that came by a time comes again",
+		change{
+			lua + "shared/callbacks.lua",
+			"if member and still_waits(member) and not",
+			"if member and try('ZSCORE', scheduled_of(topic_of(member)), member) and not",
+		},
+		ofNotify, "TestCallbackOfGroup",
+	},
+	{
+		"the housekeeping does not look at groups",
+		change{
+			lua + "sweep.lua",
+			"Sweep.mend_groups(c)\n",
+			"",
+		},
+		ofStore, "TestGroupsAreMended",
+	},
+	{
+		"a callback lies in another shard than its group",
+		change{
+			"notify/group.go",
+			"of.Number() != shard.Number()",
+			"false",
+		},
+		ofNotify, "TestGroupOfAnotherShard",
+	},
+	{
+		"groups stand in a store whose format has none",
+		change{
+			"notify/group.go",
+			"return shard.Needs(ctx, groupFormat, \"a group\")",
+			"return nil",
+		},
+		ofNotify, "TestGroupsNeedTheirFormat",
 	},
 
 	// The relay of an outbox.
