@@ -33,9 +33,10 @@ type Exported struct {
 
 	Schedules int `json:"schedules"`
 	Pushes    int `json:"pushes"`
+	Groups    int `json:"groups"`
 
 	Unplaced int      `json:"unplaced"`         // of these: in no place, so they are due when they were first, or now
-	LeftOut  int      `json:"left_out"`         // foreign records: without a name or a body, and schedules and pushes that cannot be read
+	LeftOut  int      `json:"left_out"`         // foreign records: without a name or a body, and schedules, pushes and groups that cannot be read
 	Paused   []string `json:"paused,omitempty"` // topics; a pause is not exported
 
 	Settings []string `json:"settings,omitempty"` // topics with other settings of their own, and AllTopics if the store has some; they are not exported
@@ -54,6 +55,7 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 // Before the messages it writes schedules and pushes, as lines with a kind, which the
 // command restores: a push with its secrets, a schedule with how far it was. What that
 // made until then is among the messages, and what it makes meanwhile is left out.
+// Behind the messages it writes the groups, with what became of those that left them.
 //
 // An export is no snapshot. A message that is there from beginning to end is exported
 // once, however often it moves meanwhile; more than once if many messages go
@@ -120,6 +122,9 @@ func (e *exportPart) run(ctx context.Context, on func(done, all int)) error {
 		if cursor = next; cursor == "0" {
 			break
 		}
+	}
+	if err := e.groups(ctx); err != nil {
+		return err
 	}
 	paused, err := e.shard.Paused(ctx)
 	if err != nil {

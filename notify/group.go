@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,9 +11,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
-
-// groupFormat is the format that groups need.
-const groupFormat = 10
 
 // headers returns the headers of a message, with those in which the store tells of the group that it waits for.
 func (m *Message) headers() map[string]string {
@@ -33,6 +31,11 @@ func (m *Message) headers() map[string]string {
 // isGrouped reports whether the message is in a group, or waits for one.
 func (m *Message) isGrouped() bool { return m.Group != "" || m.AfterGroup != "" }
 
+// waits reports whether a restored message waited for its group: it did not come yet, by that or by a time.
+func (m *Message) waits() bool {
+	return m.AfterGroup != "" && m.Headers[store.HeaderAfterAcked] == "" && m.Restore.AttemptsUsed == 0 && m.Restore.Snoozed == 0 && !m.Restore.dead()
+}
+
 // checkGroup returns why a message of a shard cannot be in its group, or wait for one: that lies elsewhere, or the store has an older format.
 func (p *Publisher) checkGroup(ctx context.Context, shard store.Shard, m *Message) error {
 	if !m.isGrouped() {
@@ -45,7 +48,7 @@ func (p *Publisher) checkGroup(ctx context.Context, shard store.Shard, m *Messag
 				m.AfterGroup, m.Topic, shard.Number(), topic, of.Number())
 		}
 	}
-	return shard.Needs(ctx, groupFormat, "a group")
+	return shard.Needs(ctx, store.GroupFormat, "a group")
 }
 
 // refusedByGroup returns the error of a message that cannot be in its group, or wait for one; nil for another refusal.
@@ -59,7 +62,7 @@ func (m *Message) refusedByGroup(placed store.Placed) error {
 		}
 		return fmt.Errorf("publish %s: %w: %s since %s; use another name", member, store.ErrGroupComplete, group, placed.Since.UTC().Format(time.RFC3339))
 	case store.GroupTaken:
-		return fmt.Errorf("publish %s: %w: %s of %s; cancel that, or use if_exists=replace with its id", member, store.ErrGroupTaken, placed.Reason, m.AfterGroup)
+		return fmt.Errorf("publish %s: %w: %s of %s; cancel that, or use if_exists=replace with its id", member, store.ErrGroupTaken, cmp.Or(placed.Reason, "another message"), m.AfterGroup)
 	case store.GroupCircle:
 		return fault.New("after_group", "after_group %s: it would wait for itself: %s is in group %s of its topic, which waits for that group, or is one of more than 16 that wait for each other", m.AfterGroup, member, m.Group)
 	}

@@ -178,8 +178,11 @@ func restoredOf(m *Message, marked bool) (restored *store.Restored, noted string
 	restored = &store.Restored{Broadcast: m.Broadcast, Marked: marked, Key: m.key(), Drop: m.IfBusy == dropped, Group: m.Group, AfterGroup: m.AfterGroup, OnDead: m.OnDead, Used: record.EncodeAttempts(r.AttemptsUsed, r.attempts())}
 	if r.dead() {
 		restored.Died, restored.Reason = r.Died.UnixMilli(), r.Reason
-	} else if restored.Due = int64(store.At(m.Due)); m.TTL > 0 && !m.Broadcast {
-		restored.Expires = expiryOf(m, restored.Due)
+	} else {
+		restored.Due, restored.Waits = int64(store.At(m.Due)), m.waits()
+		if m.TTL > 0 && !m.Broadcast && !(restored.Waits && r.Expires.IsZero()) { // which counts from when it is due
+			restored.Expires = expiryOf(m, restored.Due)
+		}
 	}
 	if !r.Published.IsZero() {
 		restored.Times = record.EncodeTimes(r.Published, m.firstDue(restored.Due))

@@ -48,9 +48,11 @@ type bulk struct {
 	published, refused int
 	upTo               int // the last line whose result is known
 
-	later     []restored // behind all messages
-	restored  int        // of these
-	unchanged int        // lines of an export that were there already, of messages, too
+	later     []restored      // behind all messages
+	groups    map[string]bool // TOPIC:GROUP of what is restored, see noteGroups
+	restored  int             // of later
+	ofGroups  int             // as restored
+	unchanged int             // lines of an export that were there already, of messages, too
 }
 
 // publishFile publishes the lines of a file, "-" for standard input.
@@ -70,14 +72,14 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 		fmt.Fprintln(a.err, "bellhop: reading messages from the terminal, a line of JSON each; Ctrl-D ends the input")
 	}
 	b := &bulk{
-		app: a, session: s, in: bufio.NewReaderSize(in, 1<<20),
+		app: a, session: s, in: bufio.NewReaderSize(in, 1<<20), groups: make(map[string]bool),
 		bar: a.progress("publishing", size, progressbar.OptionShowBytes(true)),
 	}
 	err := b.run(ctx)
 	if a.json {
 		sum := map[string]int{"published": b.published, "refused": b.refused}
 		if len(b.later) > 0 || b.unchanged > 0 {
-			sum["restored"], sum["unchanged"] = b.restored, b.unchanged
+			sum["restored"], sum["groups"], sum["unchanged"] = b.restored, b.ofGroups, b.unchanged
 		}
 		if bad := a.printJSON(sum); err == nil {
 			err = bad
@@ -85,7 +87,11 @@ func (a *app) publishFile(ctx context.Context, s *session, path string) error {
 	} else {
 		terminal.Printf(a.out, "published %d, refused %d\n", b.published, b.refused)
 		if len(b.later) > 0 {
-			terminal.Printf(a.out, "restored %d schedules and pushes\n", b.restored)
+			groups := ""
+			if b.ofGroups > 0 {
+				groups = fmt.Sprintf(", and %d groups", b.ofGroups)
+			}
+			terminal.Printf(a.out, "restored %d schedules and pushes%s\n", b.restored, groups)
 		}
 		if b.unchanged > 0 {
 			terminal.Printf(a.out, "%d lines were there unchanged\n", b.unchanged)
@@ -237,6 +243,7 @@ func (b *bulk) account(ctx context.Context, next *batch) error {
 	}
 	b.published += published(next)
 	b.later = append(b.later, next.restored...)
+	b.noteGroups(next.messages)
 	b.upTo = next.last
 	_ = b.bar.Add64(next.bytes) // it only draws
 	if next.err != nil {
@@ -271,8 +278,8 @@ func (b *bulk) cut(cause error) error {
 		return fmt.Errorf("%w\nno line is known to be published; some may be", cause)
 	}
 	more := ""
-	if len(b.later) > 0 {
-		more = "\nno schedule and no push is restored; publish the file again"
+	if len(b.later)+len(b.groups) > 0 {
+		more = "\nno schedule, push and group is restored; publish the file again"
 	}
 	return fmt.Errorf("%w\nlines 1 to %d are published or refused; of those after, some may be published%s", cause, b.upTo, more)
 }

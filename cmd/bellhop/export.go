@@ -26,7 +26,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Short: "Write all messages to a file, for another Redis, prefix or version",
 		Long: `Write every message to FILE, or to standard output for "-", as a line of JSON:
 scheduled, ready and leased messages, dead letters, and scheduled broadcasts; before
-them the schedules, each with how far it is, and the pushes. bellhop publish --file
+them the schedules, each with how far it is, and the pushes, and behind them the
+groups, with how their members ended. bellhop publish --file
 restores them elsewhere, with their due times and everything else that is known of
 them. Nothing is removed from Redis.
 
@@ -38,7 +39,8 @@ second time.
 
 A schedule goes on elsewhere where it was: no occurrence is repeated, and of those
 whose times pass until a daemon runs there it makes what its --missed says. One of
-that name that is there already stays as it is. The same holds for pushes.
+that name that is there already stays as it is. The same holds for pushes. What waits
+for a group comes once the whole file was published, and nobody is left.
 
 Not exported are named listeners and their positions, also those of pushes of
 broadcasts, sent broadcasts, counters, kept results, ids that stay taken, topic
@@ -95,7 +97,7 @@ func (a *app) exportAll(ctx context.Context, s *session, w io.Writer) (notify.Ex
 	if err == nil {
 		err = buffered.Flush()
 	}
-	if err == nil && sum.Total()+sum.Schedules+sum.Pushes == 0 {
+	if err == nil && sum.Total()+sum.Schedules+sum.Pushes+sum.Groups == 0 {
 		terminal.Printf(a.err, "bellhop: there is no message under the prefix %s at %s; check BELLHOP_PREFIX\n", s.store.Prefix(), s.store.Address())
 	}
 	return sum, err
@@ -109,6 +111,9 @@ func (a *app) exported(sum notify.Exported) error {
 	more := ""
 	if sum.Schedules+sum.Pushes > 0 {
 		more = fmt.Sprintf("; %d schedules, %d pushes", sum.Schedules, sum.Pushes)
+	}
+	if sum.Groups > 0 {
+		more += fmt.Sprintf("; %d groups", sum.Groups)
 	}
 	terminal.Printf(a.out, "exported %d: %d scheduled, %d ready, %d leased, %d dead, %d broadcasts%s\n",
 		sum.Total(), sum.Scheduled, sum.Ready, sum.Leased, sum.Dead, sum.Broadcasts, more)

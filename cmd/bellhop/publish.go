@@ -52,8 +52,8 @@ a JSON object with topic and body or body_base64, and optionally id, headers,
 "mode":"broadcast" for a broadcast, and what the flags below set, with _ for -.
 Empty lines are skipped; a refused line is reported with its number, and the others
 are published all the same. Lines that bellhop export wrote are restored with their
-times and used attempts, dead letters as dead, and schedules and pushes behind all
-messages. Repeating that is safe until a daemon or a worker has started: what is
+times and used attempts, dead letters as dead, and schedules, pushes and groups behind
+all messages. Repeating that is safe until a daemon or a worker has started: what is
 there already, the same, is only counted.`,
 		Example: `  bellhop publish order.timeout --id order-4711 --delay 30m --body '{"id":4711}'
   bellhop publish index --id user-7 --body '' --if-exists debounce --delay 5s \

@@ -191,7 +191,7 @@ func TestRestoreSchedulesRefuses(t *testing.T) {
 		many[i] = fmt.Sprintf(`{"at":"2026-01-01T00:%02d:%02dZ","due":"2026-01-01T00:00:00Z"}`, i/60, i%60)
 	}
 	for bad, want := range map[string]string{
-		`{"kind":"listener","name":"a"}`:                        `kind "listener": use schedule or push`,
+		`{"kind":"listener","name":"a"}`:                        `kind "listener": use schedule, push or group`,
 		line(""):                                                "restore: it is missing; use bellhop schedule apply",
 		line(`,"restore":{}`):                                   "restore.cursor: it is missing",
 		line(`,"restore":{"cursor":"soon"}`):                    "restore: ",
@@ -238,7 +238,7 @@ func TestRestoreIsCut(t *testing.T) {
 	storetest.Eventually(t, "a message is there", func() bool { return to.counts("invoices").Scheduled+to.counts("prices").Broadcasts > 0 })
 	p.signal(syscall.SIGINT)
 	p.ends(exitFailed)
-	contains(t, p.said(), "no schedule and no push is restored; publish the file again")
+	contains(t, p.said(), "no schedule, push and group is restored; publish the file again")
 	contains(t, to.call("schedule", "list", "invoices"), "no schedule\n")
 	r := to.feed(strings.Join(lines, ""), "publish", "--file", "-")
 	contains(t, r.out, "refused 0\nrestored 7 schedules and pushes\n")
@@ -281,4 +281,30 @@ func TestDeadOccurrenceIsPublishedAgain(t *testing.T) {
 	s.call("dead", "export", "t", "--output", path)
 	s.call("dead", "purge", "t", "--all")
 	contains(t, s.call("publish", "--file", path), "published 1, refused 0\n")
+}
+
+// A group goes on elsewhere, wherever in the file its line is, and where it has none: what waits for it comes once, behind all messages of the file.
+func TestExportGroups(t *testing.T) {
+	t.Parallel()
+	from := newShell(t)
+	for _, id := range []string{"a", "b"} {
+		from.call("publish", "rows", "--id", id, "--group", "g", "--body", "x")
+	}
+	from.call("publish", "done", "--id", "d", "--after-group", "rows:g", "--body", "x")
+	r := from.feed("", "export", "-")
+	contains(t, r.err, "exported 3: 1 scheduled, 2 ready, 0 leased, 0 dead, 0 broadcasts; 1 groups")
+	lines := sorted(r.out) // a line with a kind is first
+	if !strings.HasPrefix(lines[0], `{"kind":"group","topic":"rows","name":"g","opened":"`) {
+		t.Fatalf("got %s", lines[0])
+	}
+	for _, file := range [][]string{lines, lines[1:], {lines[3], lines[2], lines[1], lines[0]}} {
+		to := newShell(t)
+		contains(t, to.feed(strings.Join(file, "\n"), "publish", "--file", "-").out, "published 3, refused 0\nrestored 0 schedules and pushes, and 1 groups\n")
+		contains(t, to.feed(strings.Join(file, "\n"), "publish", "--file", "-").out, "published 0, refused 0\n")
+		contains(t, to.call("inspect", "done", "d"), "of which 2 are left")
+		to.start("serve")
+		to.call("work", "rows", "--count", "2", "--", "true")
+		to.call("work", "done", "--count", "1", "--", "true")
+	}
+	contains(t, from.feed(`{"kind":"group","topic":"rows","name":"a b","acked":-1}`, "publish", "--file", "-").err, `line 1: invalid name "a b"`, `invalid acked -1`)
 }

@@ -147,6 +147,20 @@ func DecodePushLine(line []byte) (store.Push, error) {
 	return p, errors.Join(r.faults...)
 }
 
+const groupExample = `{"kind":"group","topic":"row.import","name":"import-7","acked":5}`
+
+// DecodeGroupLine reads a group from a line of an export. The error joins a notify.Fault for each thing that is wrong.
+func DecodeGroupLine(line []byte) (store.ExportedGroup, error) {
+	var l struct {
+		Kind string `json:"kind"`
+		store.ExportedGroup
+	}
+	if err := strictjson.Decode(line, &l); err != nil {
+		return l.ExportedGroup, fault.New("line", "group: %w; write one JSON object a line, such as %s", err, groupExample)
+	}
+	return l.ExportedGroup, l.Check()
+}
+
 // wrongKind returns a Fault for a line of another kind.
 func wrongKind(kind, want string) error {
 	if kind == "" || kind == want {

@@ -100,6 +100,7 @@ type Restored struct {
 
 	AfterGroup string `json:"after_group,omitempty"` // as of As
 	OnDead     string `json:"on_dead,omitempty"`
+	Waits      bool   `json:"waits,omitempty"` // for AfterGroup, still
 
 	Times  string `json:"times,omitempty"` // of its record, see [record.EncodeTimes]; empty: those of a new message
 	Used   string `json:"used,omitempty"`  // attempts used up, as [record.EncodeAttempts] returns them

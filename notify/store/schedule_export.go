@@ -29,6 +29,7 @@ type ScheduleRestore struct {
 const (
 	KindSchedule = "schedule"
 	KindPush     = "push"
+	KindGroup    = "group"
 )
 
 // keptOccurrences is how many a schedule notes.

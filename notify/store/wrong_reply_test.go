@@ -233,6 +233,12 @@ func askings() []asking {
 			_, err := s.RestoreSchedule(ctx, &store.Schedule{Topic: "t", Name: "daily", Spec: calendar.Spec{Every: time.Hour}}, restore)
 			return err
 		}},
+		{name: "export_groups", call: func(ctx context.Context, s store.Shard) error {
+			return s.ExportGroups(ctx, func(*store.ExportedGroup) error { return nil })
+		}},
+		{name: "restore_group", right: []any{int64(1)}, call: func(ctx context.Context, s store.Shard) error {
+			return storetest.ErrOf(s.RestoreGroup(ctx, &store.ExportedGroup{Topic: "t", Name: "g"}))
+		}},
 		{name: "fill", takes: func(what string) bool {
 			return fewerWithin(what) || strings.HasSuffix(what, "value 5 is a list in which one too many")
 		}, right: []any{int64(1), int64(1000), []any{"made"}, []any{[]any{"t", "daily", scheduleText, scheduleState, []any{int64(1)}}}}, call: fillOnce},

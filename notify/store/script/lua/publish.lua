@@ -5,8 +5,8 @@
 --   member; when: -DELAY, 0 for at once, or DUE, all in ms, followed by /TTL if it has one, or behind * for a broadcast, and by
 --   #KEY if it has a key, by @GROUP if it is in a group, all behind ! if its record is to begin with a +; its record without its times. DUE
 --   in the past means now except for broadcasts, and a time to live counts from DUE. For a message from an export, when is JSON of what it
---   had there: due, expires, broadcast, marked (its record is to begin with a +), key, group, after_group, on_dead, times (of its record;
---   missing: those of now), used (attempts), extras (how many bytes behind its record are what is noted of it); or died and reason of a
+--   had there: due, expires, broadcast, marked (its record is to begin with a +), key, group, after_group, on_dead, waits (for that
+--   group, still), times (of its record; missing: those of now), used (attempts), extras (how many bytes behind its record are what is noted of it); or died and reason of a
 --   dead letter.
 -- Reply: now in ms, then for each message its due time in ms, -1 if the id is in use, -2 if it is due past the year 9999,
 --   -3 if the ready set of its topic is foreign, -4 if the set of all broadcasts is, -5 if the scheduled set of its topic or the set

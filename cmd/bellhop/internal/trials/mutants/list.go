@@ -725,8 +725,8 @@ var mutants = []mutant{
 		"messages join their group once they have records",
 		change{
 			lua + "shared/batch.lua",
-			"    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now, lists.groups.died) end\n  end\n  call('HSET', MESSAGES, unpack(b.records))",
-			"  end\n  call('HSET', MESSAGES, unpack(b.records))\n  for t, lists in ipairs(b.lists) do\n    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now, lists.groups.died) end\n  end",
+			"    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now) end\n  end\n  call('HSET', MESSAGES, unpack(b.records))",
+			"  end\n  call('HSET', MESSAGES, unpack(b.records))\n  for t, lists in ipairs(b.lists) do\n    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now) end\n  end",
 		},
 		ofRepair, "TestStoppedHalfwayByThirds",
 	},
@@ -869,7 +869,7 @@ var mutants = []mutant{
 		"groups stand in a store whose format has none",
 		change{
 			"notify/group.go",
-			"return shard.Needs(ctx, groupFormat, \"a group\")",
+			"return shard.Needs(ctx, store.GroupFormat, \"a group\")",
 			"return nil",
 		},
 		ofNotify, "TestGroupsNeedTheirFormat",

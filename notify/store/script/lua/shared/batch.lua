@@ -35,7 +35,9 @@ end
 -- Why a message may not be in its group, or wait for one; nil: it may.
 local function refused_by_group(b, topic, member, group, had)
   local known = table_in(table_in(b, 'groups'), topic)
-  if had and had.after_group then return (Callbacks.refusal({ topic = topic, member = member, group = group, after_group = had.after_group })) end
+  if had and had.after_group then
+    return (Callbacks.refusal({ topic = topic, member = member, group = group, after_group = had.after_group, came = not had.waits }))
+  end
   if group and known[group] == nil then known[group] = Callbacks.refusal({ topic = topic, group = group }) or false end
   return known[group] or nil
 end
@@ -45,9 +47,9 @@ local function note_group(b, lists, topic, id, group, had)
   if group then
     lists.groups = lists.groups or { died = {} }
     append(lists.groups, id, group)
-    if had and had.died then lists.groups.died[id] = true end
+    if had then lists.groups.restored, lists.groups.died[id] = true, had.died end
   end
-  if had and had.after_group and not had.died then
+  if had and had.waits then
     Callbacks.await({ member = topic .. ':' .. id, after_group = had.after_group, on_dead = had.on_dead }, b.now, true)
   end
 end
@@ -173,7 +175,7 @@ function Batch.publish(us, now)
   if #restored.reasons > 0 then Dead.put_reasons(restored.reasons) end
   for t, lists in ipairs(b.lists) do
     if lists.keys then Seats.note(ARGV[2 * t], lists.keys) end
-    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now, lists.groups.died) end
+    if lists.groups then Groups.join(ARGV[2 * t], lists.groups, now) end
   end
   call('HSET', MESSAGES, unpack(b.records))
   local placed, fault = pcall(each_list, b, place)

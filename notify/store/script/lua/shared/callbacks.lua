@@ -73,21 +73,46 @@ function Callbacks.refusal(one)
   local topic, name = parts_of(one.after_group)
   local n, complete = Groups.find(topic, name)
   if complete then return -complete, one.after_group end
+  if one.came then return nil end
   local other = callback_of(topic, n > 0 and Groups.read(topic, n))
   if other and other ~= one.member then return -10, other end
   if group and is_circle(one, topic, name) then return -11 end
 end
 
--- Makes a message the callback of its group. Call it before its record is written. One that is restored is not called before all of the group
--- may be there, too.
+-- Makes a message the callback of its group. Call it before its record is written. Where that is being restored it comes once Callbacks.restore was
+-- called, whoever publishes it.
 function Callbacks.await(one, now, restored)
   local topic, name = parts_of(one.after_group)
   call('ZADD', GROUPED, 0, topic)
   local n = Groups.open(topic, name, now)
   local g = Groups.read(topic, n) or { n = n, name = name, opened = now }
-  g.callback, g.go, g.restoring, g.changed = one.member, one.on_dead == 'go' and 1 or nil, restored and 1 or nil, now
+  if restored then g.restoring = 1 end
+  g.callback, g.go, g.changed = one.member, one.on_dead == 'go' and 1 or nil, now
   call('HSET', groups_of(topic), '#' .. text(n), Groups.head_of(g))
-  if not restored and Callbacks.left(topic, g) == 0 then look_at(topic, name, now) end
+  if not g.restoring and Callbacks.left(topic, g) == 0 then look_at(topic, name, now) end
+end
+
+-- Has a group be as an export says, all messages of which were published again: only now it may be complete. Returns whether it was being restored;
+-- one that was not stays as it is.
+function Callbacks.restore(topic, had, now)
+  local n, since = Groups.find(topic, had.name)
+  local g = n > 0 and Groups.read(topic, n)
+  if since or g and not g.restoring then return false end
+  call('ZADD', GROUPED, 0, topic)
+  n = Groups.open(topic, had.name, now)
+  g = g or { n = n, name = had.name }
+  for _, how in ipairs({ 'acked', 'dead', 'dropped', 'cancelled' }) do
+    if had[how] then g[how] = (g[how] or 0) + had[how] end
+  end
+  g.opened, g.changed, g.restoring = had.opened or g.opened or now, now, nil
+  g.callback = g.callback or had.callback
+  local member, record = callback_of(topic, g)
+  g.callback, g.go = member, says(record, 'on_dead', 'go') and 1 or nil
+  local waits = says(record, 'Bellhop-After-Acked', '') -- it came by a time, or not yet
+  if not waits then g.complete = had.complete end
+  if member and not g.complete and Callbacks.left(topic, g) == 0 then look_at(topic, had.name, now) end
+  call('HSET', groups_of(topic), had.name, text(n) .. (g.complete and ' ' .. text(g.complete) or ''), '#' .. text(n), Groups.head_of(g))
+  return true
 end
 
 -- The entries of those of some members that have one.

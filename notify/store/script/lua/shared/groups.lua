@@ -39,11 +39,11 @@ function Groups.find(topic, name)
   return tonumber(n or 0), tonumber(since or nil)
 end
 
--- The number of a group, which is made if there is none.
-function Groups.open(topic, name, now)
+-- The number of a group, which is made if there is none. One that is made of what is restored is not complete before all of it may be there.
+function Groups.open(topic, name, now, restored)
   local n, by = Groups.find(topic, name), 1
   if n > 0 then return n end
-  local head = Groups.head_of({ name = name, opened = now, changed = now })
+  local head = Groups.head_of({ name = name, opened = now, changed = now, restoring = restored and 1 or nil })
   repeat
     n = call('HINCRBY', groups_of(topic), '*', by)
     by = call('HLEN', groups_of(topic))
@@ -52,15 +52,15 @@ function Groups.open(topic, name, now)
   return n
 end
 
--- Has messages of a topic join groups, a list of id and name of each. Died has the ids of those that are dead. Call it before their records are
--- written.
-function Groups.join(topic, list, now, died)
+-- Has messages of a topic join groups, a list of id and name of each. Its died has the ids of those that are dead, and its restored is true if some
+-- are restored. Call it before their records are written.
+function Groups.join(topic, list, now)
   call('ZADD', GROUPED, 0, topic)
   local number_of, entries = {}, {}
   for i = 1, #list, 2 do
     local id, name = list[i], list[i + 1]
-    number_of[name] = number_of[name] or Groups.open(topic, name, now)
-    entries[i], entries[i + 1] = number_of[name] + (died and died[id] and 0.5 or 0), id
+    number_of[name] = number_of[name] or Groups.open(topic, name, now, list.restored)
+    entries[i], entries[i + 1] = number_of[name] + (list.died and list.died[id] and 0.5 or 0), id
   end
   call('ZADD', grouped_of(topic), unpack(entries))
 end
