@@ -74,6 +74,25 @@ func TestRequeueOccurrence(t *testing.T) {
 	}
 }
 
+// What was in a group, or waited for one, is requeued as a message of none: it is due now, and holds back nobody.
+func TestRequeueOfGroup(t *testing.T) {
+	s := storetest.Open(t)
+	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
+	storetest.Publish(t, s, notify.Message{Topic: topic, ID: "living", Group: "g", Delay: time.Hour})
+	one, done := dead(1), dead(2)
+	one.Record.Group = "g"
+	done.Record.AfterGroup, done.Record.OnDead = topic+":g", "go"
+	write(t, a, "store1", one, done)
+	got, err := a.Requeue(t.Context(), archive.Query{}, 100, "", true)
+	changed(t, archive.Change{Done: 2}, got, err)
+	for _, id := range []string{"m1", "m2"} {
+		info, err := storetest.Inspector(t, s).Inspect(t.Context(), topic, id)
+		if err != nil || info.State != notify.Ready || info.Group+info.AfterGroup+info.OnDead != "" {
+			t.Errorf("got %+v, %v", info, err)
+		}
+	}
+}
+
 // A message that is still a dead letter is requeued as that, and one that waits or was
 // claimed is not.
 func TestRequeueDeadLetters(t *testing.T) {

@@ -102,6 +102,7 @@ func TestRefusedPublish(t *testing.T) {
 		{"a content type that is badly encoded", topic, "x", []string{"ce-datacontenttype", "a%"}, 422, []string{"ce-datacontenttype", "%25"}},
 		{"a header of ours that is unknown", topic, "x", []string{"Bellhop-Priority", "1"}, 422, []string{"Bellhop-Priority", "Bellhop-Ttl"}},
 		{"a header to carry twice", topic, "x", []string{"Bellhop-Header-A", "1", "Bellhop-Header-a", "1"}, 422, []string{"twice"}},
+		{"a group of another topic", topic, "x", []string{"Bellhop-After-Group", "other:g"}, 422, []string{"after_group other:g", "publish it to other, or over HTTP"}},
 		{"a binary header", topic, "x", []string{"Bellhop-Header-A", "\xff"}, 422, []string{"header A", "UTF-8"}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -109,11 +110,26 @@ func TestRefusedPublish(t *testing.T) {
 		})
 	}
 	storetest.Empty(t, store)
-	if n := gate.Stats().Endpoints["publish"]; n.Refused < 14 || n.Failed != 0 || n.Requests != n.Refused {
+	if n := gate.Stats().Endpoints["publish"]; n.Refused < 15 || n.Failed != 0 || n.Requests != n.Refused {
 		t.Errorf("counted %+v", n)
 	}
 	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "a"))
 	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "a"), 409, "id already in use")
+}
+
+// Over NATS a message waits for groups of its own topic.
+func TestPublishAfterGroup(t *testing.T) {
+	t.Parallel()
+	conn, store, _ := open(t)
+	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "a", "Bellhop-Group", "g", "Bellhop-Delay", "1h"))
+	done := read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "done", "Bellhop-After-Group", topic+":g"))
+	if done.Left == nil || *done.Left != 1 || done.State != notify.Scheduled {
+		t.Errorf("got %+v", done)
+	}
+	if got := info(t, store, "a").Group; got != "g" {
+		t.Errorf("a is in the group %q", got)
+	}
+	wantRefused(t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-After-Group", topic+":g"), 409, "done")
 }
 
 // A message is inspected as it is; wrong requests are refused with what is wrong.
