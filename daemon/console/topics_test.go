@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -204,6 +205,26 @@ func TestPublishFromTheForm(t *testing.T) {
 	}
 	v.act(topic, topic, "mode", "broadcast", "body", "42", "id", "b1", "delay", "1h").is(http.StatusSeeOther)
 	v.get(topic).says("Broadcasts due next", "b1")
+}
+
+// What waits for a group is published with the form by whoever may use the topic of the group, too.
+func TestPublishAfterGroup(t *testing.T) {
+	t.Parallel()
+	s := serve(t, storetest.Open(t), httpapi.Options{TokensFile: writeTokens(t, tokensFile+"keeper keeper-token-0123456789 admin order.>\n")})
+	storetest.Publish(t, s.store, notify.Message{Topic: "row", ID: "a", Group: "g", Delay: time.Hour})
+	const topic = "/ui/topics/order.new"
+	fields := []string{"mode", "message", "body", "x", "id", "done", "after_group", "row:g"}
+	keeper, root := s.visitor(), s.visitor()
+	keeper.post("/ui/login", "token", "keeper-token-0123456789").is(http.StatusSeeOther)
+	keeper.act(topic, topic, fields...).is(http.StatusForbidden).says("may not use the topic row")
+	if _, err := storetest.Inspector(t, s.store).Inspect(t.Context(), "order.new", "done"); !errors.Is(err, notify.ErrNotFound) {
+		t.Errorf("inspected, it says %v", err)
+	}
+	root.post("/ui/login", "token", tokens["root"]).is(http.StatusSeeOther)
+	root.act(topic, topic, fields...).is(http.StatusSeeOther)
+	if info, err := storetest.Inspector(t, s.store).Inspect(t.Context(), "order.new", "done"); err != nil || info.Left == nil || *info.Left != 1 {
+		t.Errorf("got %+v, %v", info, err)
+	}
 }
 
 // A body as large as it may be fits into a form, whatever it has, and a larger one is refused with a reason.

@@ -32,7 +32,7 @@ func TestSweepOfTakenIDs(t *testing.T) {
 		take(from, page, 1)
 	}
 	take(over, 10, time.Now().Add(time.Hour).UnixMilli())
-	elected, err := db.Of("t").Elect(t.Context(), "me", time.Minute, 0)
+	elected, err := db.Of("t").Elect(t.Context(), "me", time.Hour, 0)
 	if err != nil || !elected.Won {
 		t.Fatal(elected, err)
 	}
