@@ -184,7 +184,6 @@ func TestCallbackOfGroup(t *testing.T) {
 	publish done after_group=orders:g = scheduled
 == taken
 	publish other after_group=orders:g = taken
-	publish other after_group=orders:g topic=elsewhere = taken
 	publish done after_group=orders:g = refused:exists
 	publish done after_group=orders:g if_exists=keep = kept:scheduled
 	publish done after_group=orders:g if_exists=replace body=new = replaced:scheduled
