@@ -57,6 +57,10 @@ func (e *exam) outOfPlace(f repair.Finding) {
 	if f.Fault == repair.ForeignRecord {
 		by = fmt.Sprintf("inspect it; if nobody needs it, remove it: HDEL %s %q", f.Whole, f.Name)
 	}
+	if f.Fault == repair.NoGroup {
+		topic, id, _ := strings.Cut(f.Name, ":")
+		by = fmt.Sprintf("give it a time, or cancel it: bellhop reschedule %s %s --delay 1h", topic, id)
+	}
 	if f.Fault == repair.NoListener {
 		by = fmt.Sprintf("listen as %s again to continue from there; if nobody will, remove it: DEL %s", f.Name, f.Whole)
 	}

@@ -22,6 +22,8 @@ var (
 	repairSeatsScript     = script.New("repair/seats")
 	repairSchedulesScript = script.New("repair/schedules")
 	repairHooksScript     = script.New("repair/hooks")
+	repairGroupedScript   = script.New("repair/grouped")
+	repairGroupsScript    = script.New("repair/groups")
 )
 
 // A RepairStep says what one step of a repair checks.
@@ -55,8 +57,8 @@ func (s Shard) RepairPlace(ctx context.Context, place script.Place, topic string
 	return s.repair(ctx, repairPlacesScript, func(k script.Keys) string { return k.Place(place, topic) }, step, topic)
 }
 
-// RepairRecords checks a page of the records. It finds those that have no place, and
-// those of ids that stay taken which no set says so of.
+// RepairRecords checks a page of the records. It finds those that have no place, those
+// of ids that stay taken which no set says so of, and those that are not in their group, or wait for one that does not know of that.
 func (s Shard) RepairRecords(ctx context.Context, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairRecordsScript, nil, step)
 }
@@ -71,6 +73,30 @@ func (s Shard) RepairSeats(ctx context.Context, of func(script.Keys, string) str
 // [script.Keys]. It finds those that lost their state or their entry in the index, and entries of nothing.
 func (s Shard) RepairSchedules(ctx context.Context, of func(script.Keys, string) string, topic string, step RepairStep) (Repaired, error) {
 	return s.repair(ctx, repairSchedulesScript, func(k script.Keys) string { return of(k, topic) }, step, topic)
+}
+
+// RepairGrouped checks that topics which have groups are in their index. Topics may hold foreign members of that, too. If it repairs, nothing that waits
+// for one of these groups comes for as long, since what is in it may be missing; 0: that is over.
+func (s Shard) RepairGrouped(ctx context.Context, apply bool, topics []string, holds time.Duration) (Repaired, error) {
+	return s.repair(ctx, repairGroupedScript, nil, RepairStep{Apply: apply}, append([]any{holds.Milliseconds()}, anys(topics)...)...)
+}
+
+// What RepairGroups checks.
+const (
+	GroupNumbers = "numbers" // of groups, and their heads
+	GroupNames   = "names"
+	GroupMembers = "members" // of groups
+	GroupsOver   = "mend"    // nothing: it has the carrier look at groups of which nobody is left
+)
+
+// RepairGroups checks a page of what is kept of the groups of a topic: numbers, names, or members. RepairRecords makes what is missing of it.
+func (s Shard) RepairGroups(ctx context.Context, topic, what string, step RepairStep) (Repaired, error) {
+	return s.repair(ctx, repairGroupsScript, func(k script.Keys) string {
+		if what == GroupMembers {
+			return k.Grouped(topic)
+		}
+		return k.GroupsOf(topic)
+	}, step, topic, what)
 }
 
 // RepairAttempts checks a page of the counts of attempts. It finds those without a message.
@@ -229,12 +255,17 @@ func (s Shard) KeyedTopics(ctx context.Context, on func(topic string)) error {
 	return s.members(ctx, script.Keys.KeyedTopics, on)
 }
 
+// GroupedTopics calls on with each topic that the index of those with groups has. The error is that of the connection.
+func (s Shard) GroupedTopics(ctx context.Context, on func(topic string)) error {
+	return s.members(ctx, script.Keys.GroupedTopics, on)
+}
+
 // HandedListeners calls on with each named listener that has leased broadcasts, as
 // the index says. It may call on more than once for a name. The error is that of the
 // connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
 	return s.members(ctx, script.Keys.Alarms, func(entry string) {
-		if !strings.HasPrefix(entry, "/") { // a topic
+		if !strings.HasPrefix(entry, "/") && !strings.HasPrefix(entry, "=") { // a topic, or a group
 			on(entry)
 		}
 	})

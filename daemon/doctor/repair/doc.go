@@ -21,6 +21,8 @@
 //   - A member of two places stays in the first of these: leased, ready, scheduled,
 //     dead. A broadcast to come stays among the broadcasts.
 //   - Indexes of topics and listeners, and counters, are set to what they should be.
+//   - Who is in a group, and which message waits for it, is made from the records. Meanwhile
+//     nothing that waits for a group comes.
 //   - Topics keep the settings that can be read.
 //   - What belongs to no message is removed.
 //

@@ -14,6 +14,7 @@ const (
 	NoReason      Fault = "no reason"
 	OfNothing     Fault = "of nothing"
 	WrongSeat     Fault = "seat"
+	NoGroup       Fault = "no group"
 	NotTaken      Fault = "not taken"
 	WrongIndex    Fault = "index"
 	WrongCount    Fault = "count"
@@ -36,6 +37,7 @@ var words = map[Fault]string{
 	NoReason:      "a dead letter without a reason",
 	OfNothing:     "it belongs to no message",
 	WrongSeat:     "the seat of its key is nobody's, or it has none",
+	NoGroup:       "it waits for a group, which has another come, or nothing",
 	NotTaken:      "an id that stays taken, and is missing where that ends",
 	WrongIndex:    "its entry there is missing or wrong",
 	WrongCount:    "a counter that disagrees with what it counts",

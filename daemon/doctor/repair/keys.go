@@ -14,13 +14,14 @@ type found struct {
 	places map[script.Place][]string // the topics that have each kind of place
 	keyed  map[string]bool           // topics that have messages with keys
 	recurs map[string]bool           // topics that have schedules
+	groups map[string]bool           // topics that have groups
 	names  map[string]bool           // listeners that have a key
 	empty  bool                      // there is no key
 }
 
 // keys reads the names of all keys of the shard, and reports foreign ones.
 func (r *run) keys(ctx context.Context) (found, error) {
-	f := found{topics: make(map[string]bool), places: make(map[script.Place][]string), keyed: make(map[string]bool), recurs: make(map[string]bool), names: make(map[string]bool)}
+	f := found{topics: make(map[string]bool), places: make(map[script.Place][]string), keyed: make(map[string]bool), recurs: make(map[string]bool), groups: make(map[string]bool), names: make(map[string]bool)}
 	seen := 0
 	err := r.shard.Walk(ctx, func(keys []reach.Key) {
 		seen += len(keys)
@@ -55,6 +56,8 @@ func (r *run) note(f *found, key reach.Key) {
 		}
 		if keys := r.shard.Keys(); key.Name == keys.SchedulesOf(topic) || key.Name == keys.Rules(topic) {
 			f.recurs[topic] = true
+		} else if key.Name == keys.Grouped(topic) || key.Name == keys.GroupsOf(topic) {
+			f.groups[topic] = true
 		}
 		if place := key.Place(); place != 0 {
 			f.places[place] = append(f.places[place], topic)

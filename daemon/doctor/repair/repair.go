@@ -124,11 +124,13 @@ func (r *run) look(ctx context.Context) (found, error) {
 // message taken out of a wrong place is put into the right one.
 func (r *run) contents(ctx context.Context, found found) error {
 	for _, pass := range []func() error{
+		func() error { return r.beginGroups(ctx, found.groups) },
 		func() error { return r.lines(ctx, found.keyed) },
 		func() error { return r.places(ctx, found) },
 		func() error { return r.topics(ctx, found) },
 		func() error { return r.records(ctx) },
 		func() error { return r.seats(ctx, found.keyed) },
+		func() error { return r.endGroups(ctx, found.groups) },
 		func() error { return r.schedules(ctx, found.recurs) },
 		func() error { return r.leftovers(ctx) },
 		func() error { return r.listeners(ctx, found.names) },

@@ -689,14 +689,14 @@ func TestForeignThings(t *testing.T) {
 func TestForeignPlaces(t *testing.T) {
 	for _, key := range []string{
 		"scheduled", "ready", "leased", "broadcasts", "messages", "attempts", "expiries", "extras", "taken", "deaths", "topics", "logs", "listeners", "alarms",
-		"hooks", "endings", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail",
+		"hooks", "endings", "done-first", "claims", "workers", "ready:mail", "dead:mail", "done:mail", "grouped", "grouped:mail", "groups:mail",
 	} {
 		t.Run(key, func(t *testing.T) {
 			store := open(t)
 			do(t, store, "ZADD", "leased", 1, "orders:x")
 			do(t, store, "HSET", "places:gone", "orders", 1)
 			if key != "messages" {
-				do(t, store, "HSET", "messages", "mail:lost", lostRecord, "orders:lost", lostRecord)
+				do(t, store, "HSET", "messages", "mail:lost", lostRecord, "orders:lost", lostRecord, "mail:one", "1700000000000,{\"group\":\"g\"}\none")
 			}
 			do(t, store, "DEL", key)
 			do(t, store, "SET", key, "x")

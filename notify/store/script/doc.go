@@ -41,7 +41,8 @@
 //	line:TOPIC              zset     KEY, due ms of 15 digits, and ID of each blocked message, a NUL between → 0, so that they sort by
 //	                                 key, due time and id
 //	heads:TOPIC             zset     keys that have something in the line → due ms of the first, or of an earlier one that is gone
-//	grouped                 zset     topics that have groups → 0; from format 10 on
+//	grouped                 zset     topics that have groups → 0; while a repair makes them anew, ms until which nothing that waits for
+//	                                 one comes; from format 10 on
 //	grouped:TOPIC           zset     ids of messages that are in a group → the number of the group; more by .5 while it is dead; from
 //	                                 format 10 on
 //	groups:TOPIC            hash     names of groups; #N, the number of each; * → N; behind a space, once it is complete, ms since

@@ -40,7 +40,7 @@ var table = []row{
 	{lua: "seats_of", name: "seats:", of: "topic", kind: kindHash, holds: "keys", with: "the id of the message that has the seat: it is ready, leased or put off"},
 	{lua: "line_of", name: "line:", of: "topic", kind: kindZSet, holds: "KEY, due ms of 15 digits, and ID of each blocked message, a NUL between", with: "0, so that they sort by key, due time and id", place: PlaceBlocked},
 	{lua: "heads_of", name: "heads:", of: "topic", kind: kindZSet, holds: "keys that have something in the line", with: "due ms of the first, or of an earlier one that is gone"},
-	{lua: "GROUPED", name: "grouped", kind: kindZSet, holds: "topics that have groups", with: "0", since: 10},
+	{lua: "GROUPED", name: "grouped", kind: kindZSet, holds: "topics that have groups", with: "0; while a repair makes them anew, ms until which nothing that waits for one comes", since: 10},
 	{lua: "grouped_of", name: "grouped:", of: "topic", kind: kindZSet, holds: "ids of messages that are in a group", with: "the number of the group; more by .5 while it is dead", since: 10},
 	{lua: "groups_of", name: "groups:", of: "topic", kind: kindHash, holds: "names of groups; #N, the number of each; *", with: "N; behind a space, once it is complete, ms since when; of #N NAME, NAME=NUMBER of each, a space before it: opened, changed, acked, dead, dropped, cancelled, go, restoring, complete, a newline, the member of the callback, if there is one; of * the last number", since: 10},
 	{lua: "waiting_of", name: "waiting:", of: "topic", kind: kindZSet, holds: "inboxes of subscribers that wait", with: "us since which; more by 3e15 if rung since, by 6e15 if handed a message since"},

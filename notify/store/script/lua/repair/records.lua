@@ -1,4 +1,4 @@
--- Checks records: their keys must be noted; messages that have no place wait until they were due first, or are made ready, as due now, and
+-- Checks records: their keys must be noted, they must be in the groups that they name, and groups must know what waits for them; messages that have no place wait until they were due first, or are made ready, as due now, and
 -- broadcasts without one, of which that is not known, wait for the carrier, due now.
 -- Those of ids that stay taken must be in the set of these.
 -- Records with a foreign name are only reported.
@@ -69,10 +69,35 @@ local function examine_key(topic, member, record)
   end
 end
 
+-- Checks that a message which names a group is in that. The group is held while others of it may be missing.
+local function examine_group(topic, member, record, is_dead)
+  local name = string.find(record, '"group":"', 1, true) and not Messages.is_done(record) and Messages.options_of(record).group
+  local id = string.sub(member, #topic + 2)
+  if not name or Groups.has(topic, id, name) or Groups.are_foreign(topic) then return end
+  if Repair.wrong('index', member, grouped_of(topic), 'put into the group in its record') then
+    Callbacks.hold(topic, now + Repair.HELD_FOR)
+    Groups.join(topic, { id, name, died = { [id] = is_dead } }, now)
+  end
+end
+
+-- Checks that the group for which a message waits has that come.
+local function examine_callback(topic, member, record)
+  local waits = string.find(record, '"after_group":"', 1, true) and not Messages.is_done(record) and Messages.first_due_of(record) == MAX
+  local options = waits and try('ZSCORE', scheduled_of(topic), member) and Messages.options_of(record)
+  local of, name = string.match(options and options.after_group or '', '^([^:]+):(.+)$')
+  if not of or not is_topic(of) or Callbacks.waits_for(member, of, name, options) or Groups.are_foreign(of) then return end
+  local other = Callbacks.other(member, of, name)
+  if not Repair.wrong('no group', member, groups_of(of), other and '' or 'named there') or other then return end
+  Callbacks.hold(of, now + Repair.HELD_FOR)
+  Callbacks.await_again({ member = member, after_group = options.after_group, on_dead = options.on_dead }, now)
+end
+
 for topic, list in pairs(Repair.members_by_topic(members)) do
   for _, member in ipairs(topic ~= '' and list or {}) do examine_key(topic, member, records[member]) end
   for i, where in ipairs(Repair.places_with(topic, list)) do
+    if topic ~= '' then examine_group(topic, list[i], records[list[i]], where[1] == dead_of(topic)) end
     if #where == 0 then examine(topic, list[i]) end
+    if topic ~= '' then examine_callback(topic, list[i], records[list[i]]) end
   end
 end
 return Repair.report(next_page, #members, us)

@@ -1,6 +1,7 @@
 -- Who waits for a time: named listeners for leases that ended, topics for their rates, or for the ends of their pauses, groups of which nobody may
 -- be left, and schedules that are to be filled.
 
+local HELD = 1000 -- ms until a group is looked at again that a repair holds
 local LOOKS, READS = 50, 262144 -- groups that are looked at in a call, and bytes of the records of their callbacks
 
 Alarms.units = 1
@@ -29,9 +30,9 @@ end
 local function look(c, entry, topic, name)
   c.looks, c.reads = (c.looks or 0) + 1, c.reads or 0
   if c.looks > LOOKS or c.reads > READS then return end
-  local done, size = Callbacks.look(topic, name, c.now)
+  local done, size, held = Callbacks.look(topic, name, c.now)
   c.reads = c.reads + size
-  if done then call('ZREM', ALARMS, entry) else call('ZADD', ALARMS, c.now + Move.LATER, entry) end
+  if done then call('ZREM', ALARMS, entry) else call('ZADD', ALARMS, c.now + (held and HELD or Move.LATER), entry) end
 end
 
 function Alarms.carry(c)

@@ -24,6 +24,11 @@ local function callback_of(topic, g)
   if record and says(record, 'after_group', topic .. ':' .. g.name) then return g.callback, record end
 end
 
+-- The callback of a group; nil if there is none, or it is gone.
+function Callbacks.of(topic, g)
+  return (callback_of(topic, g))
+end
+
 -- How many of a group have not ended: one that is dead has not, unless the callback goes all the same.
 function Callbacks.left(topic, g)
   return try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n) .. (g.go and '' or '.5')) or math.huge
@@ -83,11 +88,11 @@ end
 -- called, whoever publishes it.
 function Callbacks.await(one, now, restored)
   local topic, name = parts_of(one.after_group)
-  call('ZADD', GROUPED, 0, topic)
+  call('ZADD', GROUPED, 'NX', 0, topic)
   local n = Groups.open(topic, name, now)
   local g = Groups.read(topic, n) or { n = n, name = name, opened = now }
   if restored then g.restoring = 1 end
-  g.callback, g.go, g.changed = one.member, one.on_dead == 'go' and 1 or nil, now
+  g.callback, g.go, g.changed, g.complete = one.member, one.on_dead == 'go' and 1 or nil, now, nil
   call('HSET', groups_of(topic), '#' .. text(n), Groups.head_of(g))
   if not g.restoring and Callbacks.left(topic, g) == 0 then look_at(topic, name, now) end
 end
@@ -98,7 +103,7 @@ function Callbacks.restore(topic, had, now)
   local n, since = Groups.find(topic, had.name)
   local g = n > 0 and Groups.read(topic, n)
   if since or g and not g.restoring then return false end
-  call('ZADD', GROUPED, 0, topic)
+  call('ZADD', GROUPED, 'NX', 0, topic)
   n = Groups.open(topic, had.name, now)
   g = g or { n = n, name = had.name }
   for _, how in ipairs({ 'acked', 'dead', 'dropped', 'cancelled' }) do
@@ -113,6 +118,29 @@ function Callbacks.restore(topic, had, now)
   if member and not g.complete and Callbacks.left(topic, g) == 0 then look_at(topic, had.name, now) end
   call('HSET', groups_of(topic), had.name, text(n) .. (g.complete and ' ' .. text(g.complete) or ''), '#' .. text(n), Groups.head_of(g))
   return true
+end
+
+-- Whether a group has a message come, as the options of that say.
+function Callbacks.waits_for(member, topic, name, options)
+  local n, since = Groups.find(topic, name)
+  local g = n > 0 and not since and Groups.read(topic, n)
+  return g and g.name == name and g.callback == member and (g.go ~= nil) == (options.on_dead == 'go')
+end
+
+-- The callback of a group that is not complete, if that is another than a message.
+function Callbacks.other(member, topic, name)
+  local n, since = Groups.find(topic, name)
+  local one = n > 0 and not since and callback_of(topic, Groups.read(topic, n))
+  return one and one ~= member and one or nil
+end
+
+-- Makes a message that waits the callback of its group again, also where that is complete: for a repair.
+function Callbacks.await_again(one, now)
+  local topic, name = parts_of(one.after_group)
+  local n, since = Groups.find(topic, name)
+  local g = n > 0 and Groups.read(topic, n)
+  if since then call('HSET', groups_of(topic), name, text(n)) end
+  Callbacks.await(one, now, g and g.restoring)
 end
 
 -- The entries of those of some members that have one.
@@ -214,9 +242,15 @@ local function still_waits(member)
     and not Extras.extra(try('HGET', EXTRAS, member), 'snoozed')
 end
 
+-- Has no callback of a topic's groups come until a time in ms, while a repair makes these anew.
+function Callbacks.hold(topic, upto)
+  try('ZADD', GROUPED, text(upto), topic)
+end
+
 -- Makes the callback of a group due if nobody is left: then the group is complete. One that is gone is forgotten. Returns false if it is to look again
--- later, and of how many bytes the record was.
+-- later, of how many bytes the record was, and whether a repair holds it.
 function Callbacks.look(topic, name, now)
+  if tonumber(try('ZSCORE', GROUPED, topic) or 0) > now then return false, 0, true end
   local n, since = Groups.find(topic, name)
   local g = n > 0 and not since and Groups.read(topic, n)
   if not g or not g.callback or g.restoring or Callbacks.left(topic, g) > 0 then return true, 0 end
@@ -247,7 +281,9 @@ end
 -- Forgets a group of which nobody is left.
 local function forget(topic, g)
   call('HDEL', groups_of(topic), g.name, '#' .. text(g.n))
-  if call('HLEN', groups_of(topic)) == 1 and call('EXISTS', grouped_of(topic)) == 0 then call('DEL', groups_of(topic)) end
+  if call('HLEN', groups_of(topic)) > 1 or call('EXISTS', grouped_of(topic)) == 1 then return end
+  call('DEL', groups_of(topic))
+  try('ZREM', GROUPED, topic)
 end
 
 -- Forgets a group that is over, or has the carrier look at it if nobody is left.

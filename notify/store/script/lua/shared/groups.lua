@@ -55,7 +55,7 @@ end
 -- Has messages of a topic join groups, a list of id and name of each. Its died has the ids of those that are dead, and its restored is true if some
 -- are restored. Call it before their records are written.
 function Groups.join(topic, list, now)
-  call('ZADD', GROUPED, 0, topic)
+  call('ZADD', GROUPED, 'NX', 0, topic)
   local number_of, entries = {}, {}
   for i = 1, #list, 2 do
     local id, name = list[i], list[i + 1]
@@ -63,6 +63,19 @@ function Groups.join(topic, list, now)
     entries[i], entries[i + 1] = number_of[name] + (list.died and list.died[id] and 0.5 or 0), id
   end
   call('ZADD', grouped_of(topic), unpack(entries))
+end
+
+-- Whether a key that joining writes is foreign.
+function Groups.are_foreign(topic)
+  return not (try('ZCARD', GROUPED) and try('ZCARD', grouped_of(topic)) and try('HLEN', groups_of(topic)))
+end
+
+-- Whether a message is in the group of a name.
+function Groups.has(topic, id, name)
+  local score, n = tonumber(try('ZSCORE', grouped_of(topic), id) or nil), Groups.find(topic, name)
+  if not score or n > 0 then return score ~= nil and math.floor(score) == n end
+  local g = Groups.read(topic, math.floor(score))
+  return g ~= nil and g.name == name
 end
 
 -- Takes note that messages of a topic may have left their groups, or died, when this call ends: how is acked, dead, dropped or cancelled.

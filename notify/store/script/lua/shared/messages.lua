@@ -37,8 +37,8 @@ function Messages.is_freed(member, record, now)
 end
 
 -- What scripts read of a record, each nil if it is missing or invalid: in ms its ttl, lease, timeout of a try, how late it may be
--- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; its key, its group, and
--- TOPIC:NAME of that which it waits for; and whether it is a broadcast.
+-- claimed, and how long its id stays taken after its end; its limit of attempts; what becomes of it if it fails or is late; its key, its group,
+-- TOPIC:NAME of that which it waits for, and what its dead letters do; and whether it is a broadcast.
 function Messages.options_of(record)
   record = record or ''
   local object = string.match(record, '^%+?%d+,({[^\n]*)') or string.match(record, '^%+?%d+,%d+,({[^\n]*)')
@@ -54,8 +54,8 @@ function Messages.options_of(record)
   return {
     ttl = number(options.ttl), attempts = number(options.attempts), lease = number(options.lease), try = number(options.try),
     late_after = number(options.late_after), unique = number(options.unique), fail = options.fail, late = options.late,
-    group = word(options.group), after_group = word(options.after_group), key = word(options.key), drop = options.if_busy == 'drop',
-    broadcast = options.mode == 'broadcast',
+    group = word(options.group), after_group = word(options.after_group), on_dead = word(options.on_dead), key = word(options.key),
+    drop = options.if_busy == 'drop', broadcast = options.mode == 'broadcast',
   }
 end
 

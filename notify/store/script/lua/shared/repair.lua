@@ -4,6 +4,8 @@
 -- Reply of each: the cursor of the next page; how many were checked; how many us that took; of each finding: what is wrong, the
 -- name, the key, and what is done about it. The reply is the same if it only checks.
 
+Repair.HELD_FOR = 3600000 -- ms for which no callback comes whose group may be incomplete: until a repair that was stopped is forgotten
+
 -- Adds a finding, and returns whether to repair it.
 function Repair.wrong(what, name, key, remedy)
   table.insert(table_in(current, 'findings'), { what, name, key, remedy })
