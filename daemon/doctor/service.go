@@ -31,6 +31,7 @@ func (e *exam) service(ctx context.Context) {
 	e.settings(ctx)
 	e.dead(ctx, s)
 	e.blocked(ctx, s)
+	e.groups(ctx)
 	e.leases(ctx, s)
 	e.listeners(ctx, s)
 	e.pushes(ctx, s)

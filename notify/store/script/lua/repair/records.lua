@@ -1,5 +1,6 @@
--- Checks records: their keys must be noted, they must be in the groups that they name, and groups must know what waits for them; messages that have no place wait until they were due first, or are made ready, as due now, and
--- broadcasts without one, of which that is not known, wait for the carrier, due now.
+-- Checks records: their keys must be noted, they must be in the groups that they name, and groups must know what waits for them; messages that
+-- have no place wait until they were due first, or are made ready, as due now, and broadcasts without one, of which that is not known, wait for the
+-- carrier, due now.
 -- Those of ids that stay taken must be in the set of these.
 -- Records with a foreign name are only reported.
 -- ARGV: those of all (shared/repair.lua).

@@ -1,0 +1,74 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
+)
+
+const (
+	openFor    = 24 * time.Hour // a group of which nobody waited for the end for longer is a finding
+	groupPages = 100            // pages of groups that are looked at in each shard
+)
+
+// groups reports groups whose callbacks dead letters hold back, and those that have none for long.
+func (e *exam) groups(ctx context.Context) {
+	const check = "groups"
+	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+		e.report(check, OK, "none", "") // to look would found the store
+		return
+	}
+	each, err := store.GatherFrom(ctx, e.shards, stuckGroups)
+	if there(err) != nil {
+		e.report(check, Warn, err.Error(), "fix what Redis reports")
+		return
+	}
+	rows := 0
+	for _, page := range each {
+		for i := range page.Groups {
+			if rows++; rows <= named {
+				g := &page.Groups[i]
+				found, remedy := stuck(g, page.Now)
+				e.warn(g.Topic, check, found, remedy)
+			}
+		}
+	}
+	e.reportRest(check, rows, 0, "group", "bellhop groups TOPIC", "no dead letters hold back what waits for a group, and none is open for long")
+}
+
+// stuckGroups returns those of a shard.
+func stuckGroups(ctx context.Context, shard store.Shard) (store.StuckPage, error) {
+	var all, page store.StuckPage
+	for range groupPages {
+		var err error
+		if page, err = shard.StuckGroups(ctx, pageSize, openFor, page); err != nil {
+			return all, err
+		}
+		all.Now, all.Groups = page.Now, append(all.Groups, page.Groups...)
+		if page.Rank < 0 {
+			break
+		}
+	}
+	return all, nil
+}
+
+// stuck says what is wrong with a group, and what to do about it.
+func stuck(g *store.StuckGroup, now time.Time) (found, remedy string) {
+	name := record.Member(g.Topic, g.Name)
+	if g.Callback == "" {
+		return fmt.Sprintf("%s: open for %s, %d left, and nothing waits for it", name, rough(now.Sub(g.Since)), g.Left),
+			"publish what is to come then: bellhop publish TOPIC --after-group " + name + "; or forget it: bellhop groups forget " + g.Topic + " " + g.Name + " --yes"
+	}
+	topic, id, _ := strings.Cut(g.Callback, ":")
+	letters := "dead letters hold"
+	if g.Dead == 1 {
+		letters = "dead letter holds"
+	}
+	return fmt.Sprintf("%s: %d %s back %s, for %s", name, g.Dead, letters, g.Callback, rough(now.Sub(g.Since))),
+		fmt.Sprintf("see why, then requeue or purge: bellhop find '%s group:%s state:dead' --requeue; or have it come all the same: bellhop reschedule %s %s --now; publish with on_dead=go where dead ones are to count as ended",
+			g.Topic, g.Name, topic, id)
+}
