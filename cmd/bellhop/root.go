@@ -48,7 +48,7 @@ of doctor --check also 3, warnings; of inspect --wait also 4, 5 and 6: see there
 	root.SetFlagErrorFunc(explainValue)
 	root.AddCommand(
 		a.serveCommand(), a.devCommand(),
-		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.keysCommand(), a.pushCommand(), a.scheduleCommand(), a.forecastCommand(),
+		a.publishCommand(), a.workCommand(), a.broadcastCommand(), a.listenCommand(), a.listenersCommand(), a.workersCommand(), a.topicsCommand(), a.keysCommand(), a.groupsCommand(), a.pushCommand(), a.scheduleCommand(), a.forecastCommand(),
 		a.pauseCommand(), a.resumeCommand(),
 		a.inspectCommand(), a.cancelCommand(), a.rescheduleCommand(), a.findCommand(), a.deadCommand(), a.archiveCommand(), a.outboxCommand(), a.exportCommand(),
 		a.carrierCommand(), a.shardsCommand(), a.doctorCommand(), a.functionsCommand(), a.upgradeCommand(), a.rotateCommand(), a.benchCommand(), a.configCommand(), a.versionCommand(), a.manCommand(),

@@ -100,6 +100,7 @@ var problems = []struct {
 	{notify.ErrNotFound, "not-found", "no such message", http.StatusNotFound},
 	{store.ErrNoPush, "not-found", "no such push", http.StatusNotFound},
 	{store.ErrNoSchedule, "not-found", "no such schedule", http.StatusNotFound},
+	{store.ErrNoGroup, "not-found", "no such group", http.StatusNotFound},
 	{notify.ErrGone, "gone", "message ended", http.StatusGone},
 	{notify.ErrLeased, "leased", "message is leased", http.StatusConflict},
 	{notify.ErrDead, "dead", "message is dead", http.StatusConflict},

@@ -229,6 +229,11 @@ func TestCallsAreAlike(t *testing.T) {
 	for _, id := range []string{"tx-1", "tx-2", "tx-3"} {
 		storetest.Publish(t, g.store, notify.Message{Topic: "shop.keyed", ID: id, Key: "acct-7"})
 	}
+	storetest.Publish(t, g.store, notify.Message{Topic: "shop.grouped", ID: "r-1", Group: "import-7"}, notify.Message{Topic: "shop.grouped", ID: "end", AfterGroup: "shop.grouped:import-7"})
+	for _, topic := range []string{"shop.http", "shop.nats"} {
+		storetest.Publish(t, g.store, notify.Message{Topic: topic, ID: "g", Group: "import-7"})
+		storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, g.store).Cancel(t.Context(), topic, "g")))
+	}
 	push := store.Push{Name: "crm", Topics: []string{"shop.pushed"}, URL: "https://crm.example/hook?token=7", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}
 	g.fails(push)
 	tested, table := make(map[string]bool), calls.Table()
@@ -249,6 +254,12 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "listKeys", values: map[string]any{"topic": "shop.keyed"}, has: `{"keys":[{"key":"acct-7","blocked":2,"oldest":"20`},
 		{call: "listKeys", values: map[string]any{"topic": "shop.keyed", "sort": "oldest", "limit": 1}, has: `"behind":[{"id":"tx-1","state":"ready"}]}],"all":1}`},
 		{call: "listKeys", values: map[string]any{"topic": "shop.none"}, has: `{"keys":[],"all":0}`},
+		{call: "listGroups", values: map[string]any{"topic": "shop.grouped"}, has: `{"groups":[{"name":"import-7","state":"waiting","left":1,"dead":0,"acked":0,"dropped":0,"cancelled":0,"callback":"shop.grouped:end","opened":"20`},
+		{call: "listGroups", values: map[string]any{"topic": "shop.none"}, has: `{"groups":[]}`},
+		{call: "listGroups", values: map[string]any{"topic": "shop.none", "cursor": "x"}, has: "it is none of a list of groups"},
+		{call: "getGroup", values: map[string]any{"topic": "shop.grouped", "name": "import-7"}, has: `"behind":[{"id":"r-1","state":"ready"}]}`},
+		{call: "getGroup", values: map[string]any{"topic": "shop.grouped", "name": "none"}, has: "no group of the topic has this name"},
+		{call: "forgetGroup", values: map[string]any{"name": "import-7"}, changes: true, has: `{"left":0}`},
 		{call: "listDead", values: map[string]any{"topic": "shop.read"}, has: `"body":"<no>"`},
 		{call: "carrier", has: `"name":""`},
 		{call: "clock", has: "urn:bellhop:no-clock"},

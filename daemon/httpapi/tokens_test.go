@@ -23,7 +23,7 @@ import (
 var mayCall = map[string][]string{
 	"publish": {"publish"}, "broadcast": {"publish"}, "publishMany": {"publish"}, "reschedule": {"publish"}, "cancel": {"publish"},
 	"inspect": {"publish", "consume"}, "list": {"publish", "consume"},
-	"claim": {"consume"}, "claimAny": {"consume"}, "ack": {"consume"}, "nack": {"consume"}, "extend": {"consume"}, "ackMany": {"consume"}, "listDead": {"consume"}, "listKeys": {"publish", "consume"},
+	"claim": {"consume"}, "claimAny": {"consume"}, "ack": {"consume"}, "nack": {"consume"}, "extend": {"consume"}, "ackMany": {"consume"}, "listDead": {"consume"}, "listKeys": {"publish", "consume"}, "listGroups": {"publish", "consume"}, "getGroup": {"publish", "consume"}, "forgetGroup": {"admin"},
 	"listen": {"listen"},
 	"find":   {"publish", "consume"}, "act": {"admin"},
 	"pause": {"admin"}, "resume": {"admin"},

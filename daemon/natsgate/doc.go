@@ -62,6 +62,9 @@
 //	bellhop.list-topics              nothing, to count the messages of all topics
 //	bellhop.count-topic.TOPIC        nothing, to count those of one
 //	bellhop.list-keys.TOPIC          {"sort":"oldest"}, to list the keys of which messages are blocked
+//	bellhop.list-groups.TOPIC        nothing, to list its groups
+//	bellhop.get-group.TOPIC          {"name":"import-7"}, for what it waits for
+//	bellhop.forget-group.TOPIC       the same, to cancel what waits for it
 //	bellhop.settings.TOPIC           {"attempts":5,"lease":"1m","backoff_max":null}, or nothing to read them
 //	bellhop.defaults                 the same for all topics that have no settings of their own
 //	bellhop.pause.TOPIC              nothing, or {"until":"60s"}, or a time, when the topic is resumed by itself

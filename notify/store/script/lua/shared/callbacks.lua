@@ -236,6 +236,32 @@ local function make_due(topic, g, member, record, now)
   return Places.put_scheduled(topic_of(member), { now, member }, now)
 end
 
+-- The callback of a group if it is scheduled, and when it was published, in ms; nil: there is none, it is gone, or it came.
+function Callbacks.waiting(topic, g)
+  local member, record = callback_of(topic, g)
+  if member and try('ZSCORE', scheduled_of(topic_of(member)), member) then return member, Messages.published_of(record) end
+end
+
+-- How a group is: open while nothing waits for it, waiting, held while it waits for dead letters, or complete; how many of it live and are dead;
+-- and its callback, '' if it has none.
+function Callbacks.state_of(topic, g)
+  local alive = try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n)) or 0
+  local dead = try('ZCOUNT', grouped_of(topic), '(' .. text(g.n), text(g.n) .. '.5') or 0
+  if g.complete then return 'complete', alive, dead, g.callback or '' end
+  local callback = callback_of(topic, g)
+  return not callback and 'open' or dead > 0 and not g.go and 'held' or 'waiting', alive, dead, callback or ''
+end
+
+-- What is known of a group: its name and state; how many of it are left, are or were dead, and were acknowledged, dropped and cancelled; its
+-- callback, '' if it has none; and in ms when it was opened, and since when it is complete, 0 if it is not.
+function Callbacks.describe(topic, g)
+  local state, alive, dead, callback = Callbacks.state_of(topic, g)
+  return {
+    g.name, state, alive + (g.go and 0 or dead), dead + (g.dead or 0), g.acked or 0, g.dropped or 0, g.cancelled or 0, callback,
+    text(g.opened or 0), text(g.complete or 0),
+  }
+end
+
 -- Whether a callback waits, and did not come by a time before: since when it is scheduled.
 local function still_waits(member)
   return try('ZSCORE', scheduled_of(topic_of(member)), member) and (Leases.used_in(try('HGET', ATTEMPTS, member)) or 0) == 0
@@ -278,23 +304,15 @@ local function doubtful_of(topic, ids, score_of)
   return doubtful
 end
 
--- Forgets a group of which nobody is left.
-local function forget(topic, g)
-  call('HDEL', groups_of(topic), g.name, '#' .. text(g.n))
-  if call('HLEN', groups_of(topic)) > 1 or call('EXISTS', grouped_of(topic)) == 1 then return end
-  call('DEL', groups_of(topic))
-  try('ZREM', GROUPED, topic)
-end
-
 -- Forgets a group that is over, or has the carrier look at it if nobody is left.
 local function mend_group(topic, g, now)
   local nobody = (try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n) .. '.5') or math.huge) == 0
   if g.complete then
-    if nobody and now - g.complete >= TAKEN_FOR then forget(topic, g) end
+    if nobody and now - g.complete >= TAKEN_FOR then Groups.forget(topic, g) end
   elseif callback_of(topic, g) then
     if not g.restoring and Callbacks.left(topic, g) == 0 then look_at(topic, g.name, now) end
   elseif nobody and now - (g.changed or 0) >= UNUSED_FOR then
-    forget(topic, g)
+    Groups.forget(topic, g)
   end
 end
 

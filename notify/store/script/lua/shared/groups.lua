@@ -52,6 +52,14 @@ function Groups.open(topic, name, now, restored)
   return n
 end
 
+-- Forgets a group of which nobody is left.
+function Groups.forget(topic, g)
+  call('HDEL', groups_of(topic), g.name, '#' .. text(g.n))
+  if call('HLEN', groups_of(topic)) > 1 or call('EXISTS', grouped_of(topic)) == 1 then return end
+  call('DEL', groups_of(topic))
+  try('ZREM', GROUPED, topic)
+end
+
 -- Has messages of a topic join groups, a list of id and name of each. Its died has the ids of those that are dead, and its restored is true if some
 -- are restored. Call it before their records are written.
 function Groups.join(topic, list, now)
