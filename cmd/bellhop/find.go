@@ -49,6 +49,7 @@ func (a *app) findCommand() *cobra.Command {
   reason~timeout          in the reason of a death
   header.tenant=acme      with this header
   key:acct-7              with this key
+  group:import-7          in this group
   body~4711               in the body
   due<2026-12-01          due before this day of UTC, wherever the command runs;
                           also a time of RFC 3339, now, or from now

@@ -38,5 +38,5 @@ func ExampleFinder_Find() {
 func ExampleParse() {
 	_, err := find.Parse("topic:order.* stat:dead")
 	fmt.Println(err)
-	// Output: invalid q: at character 15 stands "stat:dead": no term is called that; did you mean state? Terms are topic:order.* state:dead id:order-47* key:acct-7 reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h
+	// Output: invalid q: at character 15 stands "stat:dead": no term is called that; did you mean state? Terms are topic:order.* state:dead id:order-47* key:acct-7 group:import-7 reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h
 }

@@ -97,7 +97,7 @@ func fill(t testing.TB, db *notify.Store) {
 	claim(t, db, "held", 1)
 	storetest.Publish(t, db,
 		notify.Message{Topic: "order.a", ID: "s1", Key: "acct-7", Delay: 24 * time.Hour, Body: []byte("total 4711"), Headers: map[string]string{"Tenant": "acme"}},
-		notify.Message{Topic: "order.a", ID: "s2", Key: "acct-77", Delay: 48 * time.Hour, Headers: map[string]string{"tenant": "a\"b<é"}},
+		notify.Message{Topic: "order.a", ID: "s2", Key: "acct-77", Group: "import-7", Delay: 48 * time.Hour, Headers: map[string]string{"tenant": "a\"b<é"}},
 		notify.Message{Topic: "order.b", ID: "r~1.-:x", Body: []byte("\x00\xffbin\x00ary")},
 		notify.Message{Topic: "news", ID: "all", Delay: time.Hour, Broadcast: true, Body: []byte("4711")},
 		dead("order.b", "d1", "connection reset by peer"), dead("order.c.d", "d2", "timeout"),
@@ -141,6 +141,9 @@ func TestFind(t *testing.T) {
 			"key:acct-7":                         {"order.a:s1"},
 			"key:acct-7 state:dead":              {},
 			"key:acct":                           {},
+			"group:import-7":                     {"order.a:s2"},
+			"group:import-7 state:dead":          {},
+			"group:import":                       {},
 			"header.tenant=acme":                 {"order.a:s1"},
 			"header.TENANT=acme id:s*":           {"order.a:s1"},
 			`header.tenant="a\"b<é"`:             {"order.a:s2"},

@@ -36,6 +36,7 @@ func Terms() []Term {
 		{"state:", "in states"},
 		{"id:", "whose id is this, with * for any text"},
 		{"key:", "with this key"},
+		{"group:", "in this group"},
 		{"reason~", "that died of this"},
 		{"header.NAME=", "with this header"},
 		{"body~", "with this in the body"},
@@ -44,7 +45,7 @@ func Terms() []Term {
 	}
 }
 
-const allTerms = "topic:order.* state:dead id:order-47* key:acct-7 reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h"
+const allTerms = "topic:order.* state:dead id:order-47* key:acct-7 group:import-7 reason~timeout header.NAME=VALUE body~4711 due<2026-12-01 due>-1h"
 
 // Parse reads a question: see the package. The error is a notify.Fault of the field q, which
 // tells the first character from which on the text makes no sense.
@@ -129,7 +130,7 @@ func (p *parser) term() error {
 }
 
 // signs are the names of terms, and what may stand behind each.
-var signs = map[string]string{"topic": ":", "state": ":", "id": ":", "key": ":", "reason": "~", "body": "~", "due": "<>"}
+var signs = map[string]string{"topic": ":", "state": ":", "id": ":", "key": ":", "group": ":", "reason": "~", "body": "~", "due": "<>"}
 
 // headerName is the name of a header, a token of RFC 9110, behind header and a dot.
 var headerName = regexp.MustCompile("^header\\.([!#$%&'*+.^_`|~0-9A-Za-z-]+)=")
@@ -165,7 +166,7 @@ func (p *parser) unknown(name string, hasSign bool) error {
 	if !hasSign {
 		return p.faultf(p.at, "it is no term; write id:WORD* or body~WORD, with double quotes around what has spaces. Terms are %s", allTerms)
 	}
-	for _, known := range []string{"topic", "state", "id", "key", "reason", "body", "due", "header"} {
+	for _, known := range []string{"topic", "state", "id", "key", "group", "reason", "body", "due", "header"} {
 		if near(strings.ToLower(name), known) {
 			return p.faultf(p.at, "no term is called that; did you mean %s? Terms are %s", known, allTerms)
 		}
@@ -248,6 +249,9 @@ func (p *parser) set(name, sign, value string) (wrong string) {
 	case "key":
 		p.key = value
 		return wrongKey(value)
+	case "group":
+		p.group = value
+		return wrongGroup(value)
 	case "reason":
 		p.reason = value
 		return wrongPart(value)
@@ -307,6 +311,13 @@ func wrongID(id string) string {
 func wrongKey(key string) string {
 	if strings.Contains(key, "*") || wrongID(key) != "" {
 		return fmt.Sprintf("a key has up to %d letters, digits and . _ ~ : - alone, and is asked for whole", record.MaxID)
+	}
+	return ""
+}
+
+func wrongGroup(group string) string {
+	if _, _, err := record.SplitGroup("t:" + group); err != nil {
+		return "a group has 1 to 128 letters, digits and . _ ~ : - alone, not ~ first, and is asked for whole, without its topic"
 	}
 	return ""
 }

@@ -19,6 +19,7 @@ type Query struct {
 	states       []notify.State   // none: all
 	id           string           // * stands for any text; empty: any
 	key          string           // empty: any
+	group        string           // empty: any
 	reason, body string
 	headers      []header
 	after        *moment // nil: any
@@ -73,6 +74,7 @@ func (q Query) String() string {
 	add("state:", joined(q.states, notify.State.String))
 	add("id:", q.id)
 	add("key:", q.key)
+	add("group:", q.group)
 	add("reason~", q.reason)
 	for _, h := range q.headers {
 		add("header."+h.name+"=", h.value)
@@ -105,7 +107,7 @@ func quoted(value string) string {
 
 // matches reports whether a message is one that the question asks for.
 func (q Query) matches(i notify.Info) bool {
-	return q.wantsTopic(i.Topic) && slices.Contains(q.asked(), i.State) && q.wantsID(i.ID) && (q.key == "" || q.key == i.Key) && q.wantsDue(dueOf(&i)) &&
+	return q.wantsTopic(i.Topic) && slices.Contains(q.asked(), i.State) && q.wantsID(i.ID) && (q.key == "" || q.key == i.Key) && (q.group == "" || q.group == i.Group) && q.wantsDue(dueOf(&i)) &&
 		strings.Contains(i.Reason, q.reason) && q.wantsHeaders(i.Headers) && (q.body == "" || strings.Contains(bodyOf(&i), q.body))
 }
 
@@ -129,7 +131,7 @@ func (q Query) asked() []notify.State {
 
 // asksRecords reports whether the question asks for something that stands in records.
 func (q Query) asksRecords() bool {
-	return q.key != "" || q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil
+	return q.key != "" || q.group != "" || q.body != "" || len(q.headers) > 0 || q.after != nil || q.before != nil
 }
 
 func (q Query) wantsID(id string) bool {
@@ -238,6 +240,9 @@ func (q Query) sought() *store.Sought {
 	}
 	if q.key != "" {
 		s.Head = append(s.Head, `"key":"`+q.key+`"`)
+	}
+	if q.group != "" {
+		s.Head = append(s.Head, `"group":"`+q.group+`"`)
 	}
 	if len(q.headers) > 0 {
 		s.Head = append(s.Head, `"headers"`)
