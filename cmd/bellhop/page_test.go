@@ -185,6 +185,16 @@ func TestPageOfWhatIsKept(t *testing.T) {
 	})
 }
 
+func TestPageOfGroups(t *testing.T) {
+	aPage(t, "README.md", "Groups", []step{
+		{line: "publish row.import", want: "r-17"},
+		{line: "publish import.done", want: "import-7-done"},
+		{line: "groups row.import", want: "waits for 1: r-17 ready; then import.done:import-7-done"},
+		{line: "work row.import", want: `{"row":17}`},
+		{line: "work import.done", want: `{"import":7}`},
+	})
+}
+
 func TestPageOfDeadLetters(t *testing.T) {
 	aPage(t, "README.md", "Dead letters", []step{
 		{line: "publish", want: "order-4714"},

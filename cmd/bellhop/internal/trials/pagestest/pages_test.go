@@ -20,7 +20,7 @@ const root = "../../../../.."
 // Limits of the pages, in lines.
 const (
 	maxReadme = 200
-	maxAll    = 1308
+	maxAll    = 1328
 	goWithin  = 60
 )
 
