@@ -592,7 +592,7 @@ var mutants = []mutant{
 		"an id is free too early",
 		change{
 			lua + "shared/endings.lua",
-			"        Endings.keep_taken(member, unique, us)\n        table.remove(members, i)\n",
+			"        Endings.keep_taken(member, unique, us, state)\n        table.remove(members, i)\n",
 			"",
 		},
 		ofNotify, "TestUniqueFor",
