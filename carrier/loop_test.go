@@ -304,7 +304,9 @@ func TestSweepGoesOn(t *testing.T) {
 		}
 		start(t, a)
 		time.Sleep(sweepOn + sweepSoon + time.Millisecond)
-		s.set(func() { storetest.Same(t, "asked", []store.Sweep{{}, {Old: 20, Done: 50, Seat: "1 2 3", Group: "4 5 6"}}, asked) })
+		s.set(func() {
+			storetest.Same(t, "asked", []store.Sweep{{}, {Old: 20, Done: 50, Seat: "1 2 3", Group: "4 5 6"}}, asked)
+		})
 	}, Options{})
 }
 
