@@ -24,6 +24,11 @@ export interface PublishOptions {
   max_wait?: Duration;
   then?: "after";
   unique_for?: Duration;
+  /** The group that the message is in. */
+  group?: string;
+  /** The group after which it comes, TOPIC:GROUP. */
+  after_group?: string;
+  on_dead?: "stop" | "go";
   headers?: Record<string, string>;
   content_type?: string;
   /** An option of a newer daemon. */
@@ -63,6 +68,7 @@ export class Message {
   headers: Record<string, string>;
   history: Attempt[];
   key?: string;
+  group?: string;
   fence?: number;
   content_type?: string;
   body?: string;

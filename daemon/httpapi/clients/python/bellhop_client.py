@@ -86,6 +86,7 @@ class Message:
     late_ms: int
     receipt: int
     key: str | None = None
+    group: str | None = None
     fence: int | None = None
     content_type: str | None = None
     body: str | None = None
@@ -244,7 +245,7 @@ class Bellhop:
                 key: str | None = None, if_busy: str | None = None, delay: str | None = None, due: str | None = None, zone: str | None = None, spread: str | None = None,
                 ttl: str | None = None, attempts: int | None = None, lease: str | None = None, try_timeout: str | None = None, fail: str | None = None,
                 late_after: str | None = None, late: str | None = None, if_exists: str | None = None, max_wait: str | None = None, then: str | None = None,
-                unique_for: str | None = None, **newer: Any) -> dict:
+                unique_for: str | None = None, group: str | None = None, after_group: str | None = None, on_dead: str | None = None, **newer: Any) -> dict:
         """Publishes a message for one worker. newer are options that this version does not name."""
         options = {name: value for name, value in locals().items() if name not in ("self", "topic", "body", "headers", "content_type", "newer")}
         return self._send("messages", topic, body, headers, content_type, {**options, **newer})
@@ -532,15 +533,15 @@ class Worker:
             now = time.monotonic()
             with self._changed:
                 due = [m for m, at in self._hands.items() if at <= now]
+                late = max((now - self._hands[m] for m in due), default=0.0)
                 self._hands.update((m, now + self._lease / 3) for m in due)
                 self._next = min(self._hands.values(), default=float("inf"))
+            if late > self._lease / 3:
+                self._tell(RuntimeError(f"the process stood still for {late:.1f} s; messages may come twice"))
             for m in due:
                 self._keep_lease(m)
             self._wake.wait(None if self._next == float("inf") else max(0, self._next - time.monotonic()))
             self._wake.clear()
-            late = time.monotonic() - self._next
-            if late > self._lease / 3:
-                self._tell(RuntimeError(f"the process stood still for {late:.1f} s; messages may come twice"))
 
     def _keep_lease(self, m: Message) -> None:
         try:
