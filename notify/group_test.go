@@ -409,3 +409,15 @@ func TestJoinAtTheEnd(t *testing.T) {
 		storetest.Is(t, "it came after", after, fmt.Sprint(joined.Load()+1))
 	}
 }
+
+// A header that has the name of the group puts a message into none.
+func TestHeaderOfAGroup(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Group: "g", Delay: time.Hour}, notify.Message{Topic: "orders", ID: "done", AfterGroup: "orders:g"})
+	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Delay: time.Hour, IfExists: notify.Replace, Headers: map[string]string{"group": "g"}})
+	i, err := storetest.Inspector(t, db).Inspect(t.Context(), "orders", "done")
+	if err != nil || i.Left == nil || *i.Left != 0 {
+		t.Errorf("%v are left, %v", i.Left, err)
+	}
+}

@@ -12,10 +12,10 @@ local function parts_of(group)
   return string.match(group, '^([^:]+):(.+)$')
 end
 
--- Whether a record says of a message what it asks for, by a name without signs that JSON writes otherwise. It may say so of a header, too.
+-- Whether a message asks for a group, a callback or an end, as its record says. The text is looked for first: it is in few, and may be a header's.
 local function says(record, what, value)
-  local at = record and string.find(record, '"' .. what .. '":"' .. value .. '"', 1, true)
-  return at and at < (string.find(record, '\n', 1, true) or 0)
+  if not record or not string.find(record, '"' .. what .. '":"' .. value .. '"', 1, true) then return false end
+  return Messages.options_of(record)[what] == value
 end
 
 -- The callback of a group, and its record; nil if there is none, or it is gone.
@@ -113,7 +113,7 @@ function Callbacks.restore(topic, had, now)
   g.callback = g.callback or had.callback
   local member, record = callback_of(topic, g)
   g.callback, g.go = member, says(record, 'on_dead', 'go') and 1 or nil
-  local waits = says(record, 'Bellhop-After-Acked', '') -- it came by a time, or not yet
+  local waits = record and string.find(record, '"Bellhop-After-Acked":""', 1, true) -- it came by a time, or not yet
   if not waits then g.complete = had.complete end
   if member and not g.complete and Callbacks.left(topic, g) == 0 then look_at(topic, had.name, now) end
   call('HSET', groups_of(topic), had.name, text(n) .. (g.complete and ' ' .. text(g.complete) or ''), '#' .. text(n), Groups.head_of(g))
