@@ -21,6 +21,7 @@ const (
 	ofSubscribers = "./subscribers"
 	ofHTTP        = "./daemon/httpapi"
 	ofNATS        = "./daemon/natsgate"
+	ofDev         = "./cmd/bellhop/internal/dev"
 )
 
 var mutants = []mutant{
@@ -172,6 +173,24 @@ var mutants = []mutant{
 	},
 
 	// What the carrier carries.
+	{
+		"carry is a millisecond early",
+		change{
+			lua + "shared/carry.lua",
+			"  local us, now = clock()\n",
+			"  local us, now = clock()\n  us, now = us + 1000, now + 1\n",
+		},
+		ofDev, "TestHistoriesInABubble",
+	},
+	{
+		"an advance goes on before what is due is moved",
+		change{
+			"notify/servers/memory/quiet.go",
+			"return !s.due && len",
+			"return len",
+		},
+		ofDev, "TestHistoriesByAManualClock",
+	},
 	{
 		"carry skips a tie",
 		change{
