@@ -183,14 +183,18 @@ func (s *settling) notQuiet(ctx context.Context) error {
 		ErrNotQuiet, shown(s.Now()), s.Wait, strings.Join(what, ", "))
 }
 
-// by says who has a member that is leased until a time, if it is known.
+// by says who has a member that is leased until a time, as far as that is known: workers that claim at one time have one receipt.
 func by(claims []claim, member string, lease int64) string {
 	topic, _, _ := strings.Cut(member, ":")
 	receipt := strconv.FormatInt(lease-lease%10, 10) // without the digit that differs among the messages of a claim
+	var workers []string
 	for _, c := range claims {
 		if c.receipt == receipt && c.topic == topic {
-			return " by " + c.worker
+			workers = append(workers, c.worker)
 		}
 	}
-	return ""
+	if len(workers) == 0 {
+		return ""
+	}
+	return " by " + strings.Join(workers, " or ")
 }

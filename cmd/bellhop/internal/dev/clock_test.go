@@ -298,6 +298,10 @@ func TestManyHang(t *testing.T) {
 	n, err := storetest.Count(s.store, "slow")
 	s.want(err, nil)
 	s.want(n.Ready, int64(12))
+	for _, worker := range []string{"till", "desk"} {
+		s.change("POST", "/v1/topics/slow/claim?worker="+worker, "")
+	}
+	s.refused(409, "next=true&wait=0s", "slow:00 is leased by desk or till, slow:01 is leased by desk or till") // which one, nobody can tell
 }
 
 // What a second advance is told of the first.
