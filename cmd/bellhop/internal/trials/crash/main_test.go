@@ -173,9 +173,15 @@ type process struct {
 // start starts a process on a store, and calls line with each line that it prints.
 func start(t *testing.T, store *notify.Store, role string, line func(string), env ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0]), t: t, ended: make(chan struct{})}
-	p.Env = append(os.Environ(), "CRASH_ROLE="+role, "CRASH_URL="+store.Address(), "CRASH_PREFIX="+store.Keys().Prefix())
-	p.Env = append(p.Env, env...)
+	env = append([]string{"CRASH_ROLE=" + role, "CRASH_URL=" + store.Address(), "CRASH_PREFIX=" + store.Keys().Prefix()}, env...)
+	return launch(t, exec.Command(os.Args[0]), line, env...)
+}
+
+// launch starts a process of a program, and calls line with each line that it prints.
+func launch(t *testing.T, program *exec.Cmd, line func(string), env ...string) *process {
+	t.Helper()
+	p := &process{Cmd: program, t: t, ended: make(chan struct{})}
+	p.Env = append(os.Environ(), env...)
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := p.StdoutPipe()
 	if err != nil {
