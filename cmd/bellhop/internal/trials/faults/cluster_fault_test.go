@@ -38,7 +38,7 @@ func (s step) sharded() bool { return roleOf(s.Target) == clustered }
 // besidesCluster reports whether a fault can hit the crew of a sharded world, which has no
 // links to Redis.
 func (s step) besidesCluster() bool {
-	return s.besides() || s.Target == "nats" || s.sharded() || s.Target == "bridge" || s.Target == "courier-1" || s.Target == "web-1" || s.Target == hook
+	return s.besides() || s.Target == "nats" || s.sharded() || s.Target == "bridge" || s.Target == "courier-1" || s.Target == "web-1" || s.Target == hook || slices.Contains(packaged, s.Target)
 }
 
 // onMaster returns a fault of the master of a pair. When it is healed, the Cluster is settled.

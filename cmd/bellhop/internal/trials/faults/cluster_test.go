@@ -36,7 +36,7 @@ func TestTopicsAreSpread(t *testing.T) {
 	t.Cleanup(func() { db.Close() })
 	used := make(map[int][]string)
 	for _, topic := range slices.Concat(handledTopics, claimedTopics, sharedTopics, broadcastTopics,
-		[]string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, keyedTopic, limitedTopic}) {
+		[]string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, keyedTopic, limitedTopic, packagedTopic}) {
 		number := db.Of(topic).Number()
 		used[number] = append(used[number], topic)
 	}

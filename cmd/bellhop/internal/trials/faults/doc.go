@@ -6,8 +6,9 @@
 //	SEED=4711 make faults ROUNDS=1    # the plan of one round again
 //
 // A round is a world of real processes: a redis-server with an append-only file, a
-// nats-server, two daemons, publishers, workers, listeners, and a receiver of pushes to a
-// URL, which at times answers wrongly, closes early or hangs. Each process reaches the
+// nats-server, two daemons, publishers, workers, also with the packages for Node and
+// Python, listeners, and a receiver of pushes to a URL, which at times answers wrongly,
+// closes early or hangs. Each process reaches the
 // servers over links of its own, and Redis as a user with the least rights. REDIS_SERVER
 // names another program than redis-server. In some rounds Redis is a master with a replica
 // under sentinels, and in some a Cluster of three masters with a replica each, where the

@@ -52,7 +52,7 @@ func (v victim) id() string {
 // Roles that faults may hit. The bridge is the carrier's daemon with its link to NATS, the
 // archive the same one with its link to the database, and the outbox with that to the outbox.
 var (
-	crew      = []string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1", hook}
+	crew      = append([]string{"carrier", "standby", "publisher-1", "worker-1", "listener-1", "web-1", "courier-1", hook}, packaged...)
 	everybody = append([]string{"redis", "nats", database}, crew...)
 	stoppable = append([]string{database}, crew...)
 	linked    = append([]string{"bridge", archiver, relayer}, crew...)
@@ -134,7 +134,7 @@ func serversOf(role string) []string {
 		return []string{relayer}
 	case "bridge", "courier-1":
 		return []string{"nats"}
-	case "web-1":
+	case "web-1", packaged[0], packaged[1]:
 		return []string{"daemon-1", "daemon-2"}
 	case hook:
 		return []string{hook}

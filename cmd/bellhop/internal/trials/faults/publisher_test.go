@@ -139,7 +139,7 @@ func (p *publishing) nextID() string {
 
 // message returns a message for a worker.
 func (p *publishing) message() notify.Message {
-	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic, limitedTopic, limitedTopic, hookedTopic, hookedTopic})
+	topics := slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{webTopic, packagedTopic, packagedTopic, deliveredTopic, askedTopic, orderedTopic, slowTopic, onceTopic, commandedTopic, commandedTopic, keyedTopic, keyedTopic, limitedTopic, limitedTopic, hookedTopic, hookedTopic})
 	if p.lodges {
 		topics = slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
 	}
@@ -263,7 +263,7 @@ func (p *publishing) cancel(ctx context.Context) {
 func (p *publishing) stop(ctx context.Context) {
 	topics := []string{slowTopic, handledTopics[0], claimedTopics[0], keyedTopic}
 	if !p.lodges {
-		topics = append(topics, webTopic, deliveredTopic, askedTopic, commandedTopic, hookedTopic)
+		topics = append(topics, webTopic, packagedTopic, deliveredTopic, askedTopic, commandedTopic, hookedTopic)
 	}
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")}
 	switch m.Topic {

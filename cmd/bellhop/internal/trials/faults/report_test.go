@@ -79,7 +79,7 @@ func (t *tally) String() string {
 }
 
 // roles are the targets of faults, in the order of the table.
-var roles = []string{"redis", clustered, "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "courier", "hook", "command", database, archiver, relayer}
+var roles = []string{"redis", clustered, "nats", "bridge", "carrier", "standby", "worker", "listener", "publisher", "web", "client", "courier", "hook", "command", database, archiver, relayer}
 
 // matrix writes a table of faults and their targets.
 func (t *tally) matrix(b *strings.Builder) {

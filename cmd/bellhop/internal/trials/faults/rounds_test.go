@@ -215,7 +215,7 @@ func (w *world) settle(ctx context.Context, p plan) error {
 	if err := w.drain(ctx); err != nil {
 		return err
 	}
-	for _, role := range []string{"worker", "listener", "web", "courier", "command", "hook"} {
+	for _, role := range []string{"worker", "listener", "web", "client", "courier", "command", "hook"} {
 		if err := w.stop(role); err != nil {
 			return err
 		}

@@ -272,6 +272,11 @@ func (w *world) startCrew(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, name := range packaged {
+		if err := w.enlist(name, packageProgram); err != nil {
+			return err
+		}
+	}
 	receivers := w.crew[2:]
 	for _, m := range receivers {
 		if err := m.ready(); err != nil {
