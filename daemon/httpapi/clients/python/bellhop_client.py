@@ -18,12 +18,12 @@ import socket
 import ssl
 import threading
 import time
-from typing import Any, Callable, Iterator, Mapping, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode, urlsplit
 
 _log = logging.getLogger("bellhop_client")
+_forever = float("inf")
 _units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
-Topics = Union[str, Sequence[str]]
 
 
 def _seconds(name: str, duration: str) -> float:
@@ -68,10 +68,16 @@ class Died(Exception):
 class Problem(Exception):
     """What the daemon answered in place of what was asked for: status, type, detail, and errors, each wrong field."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float = 0):
-        super().__init__(problem.get("detail") or f"{status} {http.client.responses.get(status, '')}")
-        self.status, self.type, self.retry_after = status, problem.get("type", "about:blank"), retry_after
-        self.detail, self.errors = str(self), problem.get("errors") or []
+    def __init__(self, response: http.client.HTTPResponse, data: bytes):
+        try:
+            problem = dict(json.loads(data))
+        except (TypeError, ValueError):  # it comes from a proxy, say
+            problem = {}
+        super().__init__(problem.get("detail") or f"{response.status} {response.reason}")
+        self.status, self.type, self.detail = response.status, str(problem.get("type", "about:blank")), str(self)
+        self.errors: list[dict[str, str]] = problem.get("errors") or []
+        after = response.getheader("Retry-After", "")
+        self._after = float(after) if after.isdecimal() else 0.0
 
 
 class Message:
@@ -147,8 +153,10 @@ def _path(topic: str, id: str) -> str:
 
 def _encode(body: Any) -> tuple[bytes, str | None]:
     """The bytes of a body or a result, and their content type: text and bytes as they are, all else as JSON."""
-    if body is None or isinstance(body, (str, bytes, bytearray, memoryview)):
-        return (body or "").encode() if isinstance(body or "", str) else bytes(body), None
+    if body is None or isinstance(body, str):
+        return (body or "").encode(), None
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return bytes(body), None
     return json.dumps(body, ensure_ascii=False).encode(), "application/json"
 
 
@@ -177,7 +185,7 @@ class Bellhop:
             return http.client.HTTPSConnection(self._at.netloc, timeout=timeout, context=self._context)
         return http.client.HTTPConnection(self._at.netloc, timeout=timeout)
 
-    def _once(self, method: str, path: str, body: Any, headers: Mapping[str, str], timeout: float, fresh: bool, waiting: Callable) -> tuple[int, bytes]:
+    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float, fresh: bool, worker: Worker | None) -> Any:
         if self._pid != os.getpid():  # a fork has its own connections
             self._pid, self._kept = os.getpid(), []
         try:
@@ -190,10 +198,12 @@ class Bellhop:
                 conn.sock.settimeout(timeout)
             else:
                 conn.connect()
-            waiting(conn)
+            if worker:
+                worker._claims_on(conn)
             conn.request(method, self._at.path + path, body=body, headers={**self._headers, **headers})
             response = conn.getresponse()
-            waiting(None)  # what is handed out from here on is in hand
+            if worker:
+                worker._claims_on(None)  # what is handed out from here on is in hand
             data = response.read()
         except (OSError, http.client.HTTPException) as err:
             conn.close()
@@ -203,29 +213,32 @@ class Bellhop:
         else:
             conn.close()
         if response.status < 300:
-            return response.status, data
-        raise _problem(response, data)
+            return json.loads(data) if data else None
+        raise Problem(response, data)
 
-    def _ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}, timeout: float = 10, repeat: float = 0, fresh: bool = False,
-             arrived: Callable = lambda err: False, told: Callable = lambda err: None, stopping: Any = None, waiting: Callable = lambda conn: None) -> Any:
-        """Makes a call, again for repeat seconds where it may be. arrived reports whether a problem shows that a call before, which had no answer, arrived."""
+    def _ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}, *, timeout: float = 10, repeat: float = 0,
+             fresh: bool = False, arrived: str | None = None, worker: Worker | None = None) -> Any:
+        """Makes a call, for a worker that claims, and again for repeat seconds where it may be.
+
+        fresh: on no connection that was kept. arrived: the problem that shows that a call before, which had no answer, arrived.
+        """
         until, unanswered, n = time.monotonic() + repeat, False, 0
         while True:
             try:
-                status, data = self._once(method, path, body, headers, timeout, fresh, waiting)
-                return None if status == 204 else json.loads(data)
+                return self._once(method, path, body, headers, timeout, fresh, worker)
             except (Unanswered, Problem) as err:
-                if unanswered and arrived(err):
+                if unanswered and arrived and _is(err, arrived):
                     return None
                 unanswered = unanswered or isinstance(err, Unanswered)
                 if isinstance(err, Unanswered) and err._kept:
                     fresh = True
                     continue
-                pause = max(getattr(err, "retry_after", 0), _backoff(n))
-                if (stopping and stopping.is_set()) or not _again(err) or time.monotonic() + pause > until:
+                pause = max(getattr(err, "_after", 0), _backoff(n))
+                if (worker and worker._stopping.is_set()) or not _again(err) or time.monotonic() + pause > until:
                     raise
-                told(err)
-            stopping.wait(pause) if stopping else time.sleep(pause)
+                if worker:
+                    worker._tell(err)
+            worker._stopping.wait(pause) if worker else time.sleep(pause)
             n += 1
 
     def call(self, method: str, path: str, query: Mapping[str, Any] = {}, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
@@ -238,8 +251,9 @@ class Bellhop:
         all = {f"Bellhop-Header-{name}": value.encode().decode("latin-1") for name, value in (headers or {}).items()}  # a byte a letter
         if content_type or type:
             all["Content-Type"] = content_type or type or ""
-        return self._ask("POST", f"{_topic(topic)}/{kind}?{_query(options)}", data, all, repeat=30 if options.get("id") else 0, fresh=not options.get("id"),
-                         arrived=lambda err: _is(err, "exists")) or {"topic": topic, "id": options["id"], "outcome": "created"}
+        named = bool(options.get("id"))
+        answer = self._ask("POST", f"{_topic(topic)}/{kind}?{_query(options)}", data, all, repeat=30 if named else 0, fresh=not named, arrived="exists")
+        return answer or {"topic": topic, "id": options["id"], "outcome": "created"}
 
     def publish(self, topic: str, body: Any = None, *, headers: Mapping[str, str] | None = None, content_type: str | None = None, id: str | None = None,
                 key: str | None = None, if_busy: str | None = None, delay: str | None = None, due: str | None = None, zone: str | None = None, spread: str | None = None,
@@ -265,7 +279,7 @@ class Bellhop:
 
     def wait(self, topic: str, id: str, timeout: str | None = None) -> str | bytes | None:
         """Waits for the end of a message, and returns the result that its handler left: text, or bytes that are not UTF-8."""
-        until = time.monotonic() + (_seconds("timeout", timeout) if timeout else float("inf"))
+        until = time.monotonic() + (_seconds("timeout", timeout) if timeout else _forever)
         while True:
             wait = min(240, max(0, until - time.monotonic()))
             info = self._ask("GET", f"{_path(topic, id)}?wait={wait:.3f}s", timeout=wait + 10, repeat=max(0.001, until - time.monotonic()))
@@ -276,9 +290,29 @@ class Bellhop:
             if time.monotonic() >= until:
                 raise Timeout(f"{topic}:{id} is {info['state']} after {timeout}")
 
-    def work(self, topic: Topics, handler: Callable, **options: Any) -> Worker:
-        """Handles the messages of a topic, or of several, in threads, until stop. See Worker for the options."""
-        return Worker(self, topic, handler, **options)
+    def work(self, topic: str | Sequence[str], handler: Callable[[Message], Any], *, concurrency: int = 1, lease: str = "30s", keep: str | None = None,
+             order: str | None = None, min_age: str | None = None, grace: str = "10s", on_error: Callable[[BaseException, Message | None], Any] | None = None) -> Worker:
+        """Handles the messages of a topic, or of up to 32, in threads, concurrency at a time, until stop.
+
+        lease: how long a message stays with a worker that is gone. keep: how long what the handler returns is kept as the result.
+        order: of several topics, "oldest" or "listed". min_age: only messages that nobody claimed for so long.
+        grace: how long stop waits for handlers. on_error: called with an exception, and the message or None; else they are logged.
+        """
+        topics = [topic] if isinstance(topic, str) else list(topic)
+        if not 1 <= len(topics) <= 32:
+            raise ValueError(f"topic: {len(topics)} topics; give 1 to 32")
+        if not callable(handler):
+            raise TypeError("handler: give a function of a message")
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise ValueError(f"concurrency {concurrency!r}: give a whole number, 1 or more")
+        if _seconds("lease", lease) < 0.1:
+            raise ValueError(f"lease {lease}: give 100ms or more")
+        if keep is not None:
+            _seconds("keep", keep)
+        several = ",".join(topics) if len(topics) > 1 else None
+        fields = {"topics": several, "order": order, "min_age": min_age, "lease": lease, "worker": self.name, "wait": "30s"}
+        claim = f"{'/v1/claim' if several else _topic(topics[0]) + '/claim'}?{_query(fields)}"
+        return Worker(self, claim, handler, concurrency, lease, keep, _seconds("grace", grace), on_error or _logged)
 
     def listen(self, pattern: str, since: str | None = None) -> Listening:
         """Iterates over broadcasts of the topics that a pattern names, and gaps, and resumes where it was after a lost connection."""
@@ -289,15 +323,6 @@ class Bellhop:
         return self._ask("POST", f"/v1/clock?{_query({'advance': duration})}", timeout=600)
 
 
-def _problem(response: http.client.HTTPResponse, data: bytes) -> Problem:
-    try:
-        problem = json.loads(data)
-    except ValueError:
-        problem = {}
-    after = response.getheader("Retry-After", "0")
-    return Problem(response.status, problem if isinstance(problem, dict) else {}, float(after) if after.isdigit() else 0)
-
-
 class Listening:
     """Broadcasts and gaps, until close, which any thread may call."""
 
@@ -305,10 +330,6 @@ class Listening:
         self._bell, self._path = bell, f"{_topic(pattern)}/broadcasts?{_query({'since': since})}"
         self._conn: http.client.HTTPConnection | None = None
         self._closed = threading.Event()
-        self._events = self._all()
-
-    def __iter__(self) -> Iterator[Message | Gap]:
-        return self._events
 
     def __enter__(self) -> Listening:
         return self
@@ -320,14 +341,15 @@ class Listening:
         self._closed.set()
         _hang_up(self._conn)
 
-    def _all(self) -> Iterator[Message | Gap]:
+    def __iter__(self) -> Iterator[Message | Gap]:
         last, n = None, 0
         while not self._closed.is_set():
             try:
                 for event in self._read(last):
                     last, n = event.get("id", last), 0
                     if event.get("data"):
-                        yield (Gap if event.get("event") == "gap" else Message)({**json.loads(event["data"]), "bookmark": last})
+                        fields = {**json.loads(event["data"]), "bookmark": last}
+                        yield Gap(fields) if event.get("event") == "gap" else Message(fields)
             except Problem as err:
                 if not _again(err):
                     raise
@@ -343,13 +365,13 @@ class Listening:
             conn.request("GET", self._bell._at.path + self._path, headers={**self._bell._headers, **({"Last-Event-ID": last} if last else {})})
             response = conn.getresponse()
             if response.status != 200:
-                raise _problem(response, response.read())
+                raise Problem(response, response.read())
             event: dict[str, str] = {}
             for line in response:
                 name, _, value = line.decode().rstrip("\n").partition(":")
                 if name:
                     event[name] = value.removeprefix(" ")
-                elif not value and line == b"\n":
+                elif line == b"\n":
                     yield event
                     event = {}
         finally:
@@ -365,42 +387,22 @@ def _hang_up(conn: http.client.HTTPConnection | None) -> None:
 
 
 class Worker:
-    """Handles messages in threads, up to concurrency at a time. Made by Bellhop.work.
+    """Handles messages in threads. Made by Bellhop.work."""
 
-    lease: how long a message stays with a worker that is gone. keep: how long what a handler returns is kept as the result.
-    order: of several topics, "oldest" or "listed". min_age: only messages that nobody claimed for so long.
-    grace: how long stop waits for handlers. on_error: called with an exception, and the message or None; else they are logged.
-    """
-
-    def __init__(self, bell: Bellhop, topic: Topics, handler: Callable, *, concurrency: int = 1, lease: str = "30s", keep: str | None = None, order: str | None = None,
-                 min_age: str | None = None, grace: str = "10s", on_error: Callable[[BaseException, Message | None], Any] | None = None):
-        topics = [topic] if isinstance(topic, str) else list(topic)
-        if not 1 <= len(topics) <= 32:
-            raise ValueError(f"topic: {len(topics)} topics; give 1 to 32")
-        if not callable(handler):
-            raise TypeError("handler: give a function of a message")
-        if not isinstance(concurrency, int) or concurrency < 1:
-            raise ValueError(f"concurrency {concurrency!r}: give a whole number, 1 or more")
-        self._lease, self._grace = _seconds("lease", lease), _seconds("grace", grace)
-        if self._lease < 0.1:
-            raise ValueError(f"lease {lease}: give 100ms or more")
-        if keep is not None:
-            _seconds("keep", keep)
-        self._bell, self._handler, self._asked, self._keep = bell, handler, lease, keep
-        self._on_error = on_error or _logged
-        path = "/v1/claim" if len(topics) > 1 else f"{_topic(topics[0])}/claim"
-        fields = {"topics": ",".join(topics) if len(topics) > 1 else None, "order": order, "min_age": min_age, "lease": lease, "worker": bell.name, "wait": "30s"}
-        self._claim = f"{path}?{_query(fields)}"
-        self._pid, self._most, self._busy = os.getpid(), concurrency, 0  # busy: hands that are not free; guarded by _changed, as the next
+    def __init__(self, bell: Bellhop, claim: str, handler: Callable[[Message], Any], concurrency: int, lease: str, keep: str | None, grace: float,
+                 on_error: Callable[[BaseException, Message | None], Any]):
+        self._bell, self._claim, self._handler, self._on_error = bell, claim, handler, on_error
+        self._asked, self._lease, self._keep, self._grace = lease, _seconds("lease", lease), keep, grace
+        self._pid, self._most, self._lock = os.getpid(), concurrency, threading.RLock()
+        self._busy = 0  # hands that are not free; guarded by the lock, as the next
         self._hands: dict[Message, float] = {}  # whose leases are kept, and when each is to be extended
-        self._next = 0.0  # when the first of these is
-        self._changed, self._wake = threading.Condition(), threading.Event()
+        self._freed, self._sooner = threading.Condition(self._lock), threading.Condition(self._lock)  # a hand; one is to be extended sooner
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._waiting: http.client.HTTPConnection | None = None  # on which a claim waits
         self._error: Exception | None = None
         self._todo: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         for target in (self._run, self._extend, *[self._work] * concurrency):
-            threading.Thread(target=target, daemon=True, name=f"bellhop {topics[0]}").start()
+            threading.Thread(target=target, daemon=True, name="bellhop worker").start()
 
     def __enter__(self) -> Worker:
         return self
@@ -417,8 +419,8 @@ class Worker:
         """Claims nothing more. Handlers go on for the grace; what they have not done then is given back."""
         self._check()
         self._stopping.set()
-        with self._changed:
-            self._changed.notify_all()
+        with self._lock:
+            self._freed.notify_all()
         _hang_up(self._waiting)
 
     def join(self, timeout: float | None = None) -> bool:
@@ -431,10 +433,9 @@ class Worker:
 
     def until_signal(self) -> None:
         """Stops at the first SIGTERM or Ctrl-C, and waits for the end; a second one does what it did before. For the main thread."""
-        self._check()
-        before: dict[int, Any] = {}
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
-        def restore(*_: Any) -> None:
+        def restore() -> None:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -442,8 +443,8 @@ class Worker:
             restore()
             self.stop()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, end)
+        for number in before:
+            signal.signal(number, end)
         try:
             while not self.join(1):  # where another thread got the signal, this one has to run to handle it
                 pass
@@ -456,7 +457,7 @@ class Worker:
         except Exception:
             _log.exception("on_error failed")
 
-    def _wait(self, conn: http.client.HTTPConnection | None) -> None:
+    def _claims_on(self, conn: http.client.HTTPConnection | None) -> None:
         self._waiting = conn
         if conn and self._stopping.is_set():
             raise http.client.HTTPException("the worker stops")
@@ -464,12 +465,11 @@ class Worker:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping.is_set() or self._busy < self._most)
+                with self._lock:
+                    self._freed.wait_for(lambda: self._stopping.is_set() or self._busy < self._most)
                     free = min(500, self._most - self._busy)
                 if free > 0:
-                    claimed = self._bell._ask("POST", f"{self._claim}&max={free}", timeout=40, repeat=float("inf"), told=self._tell, stopping=self._stopping, waiting=self._wait)
-                    for fields in claimed["messages"]:
+                    for fields in self._bell._ask("POST", f"{self._claim}&max={free}", timeout=40, repeat=_forever, worker=self)["messages"]:
                         self._take(Message(fields))
         except Exception as err:
             if not self._stopping.is_set():
@@ -481,17 +481,16 @@ class Worker:
     def _take(self, m: Message) -> None:
         came = m.receipt / 1e6 - _epoch(m.due) - m.late_ms / 1000  # its lease, which may be the message's own
         at = time.monotonic() + min(self._lease, max(0.1, came)) / 3
-        with self._changed:
+        with self._lock:
+            if at < min(self._hands.values(), default=_forever):
+                self._sooner.notify()
             self._busy += 1
             self._hands[m] = at
-            sooner = at < self._next
-        if sooner:
-            self._wake.set()
         self._todo.put(m)
 
     def _finish(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._busy == 0, self._grace)
+        with self._lock:
+            self._freed.wait_for(lambda: self._busy == 0, self._grace)
             late = list(self._hands)
             self._hands.clear()
         for m in late:
@@ -499,21 +498,22 @@ class Worker:
             self._settle(m, "nack", {"attempt": "keep", "delay": "0s"})
         for _ in range(self._most):
             self._todo.put(None)
-        self._ended.set()
-        self._wake.set()
+        with self._lock:
+            self._ended.set()
+            self._sooner.notify()
 
     def _work(self) -> None:
         while (m := self._todo.get()) is not None:
             how = self._attend(m)
-            with self._changed:
+            with self._lock:
                 mine = self._hands.pop(m, None) is not None
             if mine:
                 self._settle(m, *how)
-            with self._changed:
+            with self._lock:
                 self._busy -= 1
-                self._changed.notify_all()
+                self._freed.notify_all()
 
-    def _attend(self, m: Message) -> tuple:
+    def _attend(self, m: Message) -> tuple[Any, ...]:
         """Returns what settles a message, once its handler has ended."""
         try:
             result = self._handler(m)
@@ -529,19 +529,20 @@ class Worker:
             return "nack", {"reason": f"{type(err).__name__}: {err}"[:1000]}
 
     def _extend(self) -> None:
-        while not self._ended.is_set():
-            now = time.monotonic()
-            with self._changed:
+        while True:
+            with self._lock:
+                if self._ended.is_set():
+                    return
+                now, first = time.monotonic(), min(self._hands.values(), default=_forever)
+                if first > now:
+                    self._sooner.wait(min(first - now, threading.TIMEOUT_MAX))
+                    continue
                 due = [m for m, at in self._hands.items() if at <= now]
-                late = max((now - self._hands[m] for m in due), default=0.0)
                 self._hands.update((m, now + self._lease / 3) for m in due)
-                self._next = min(self._hands.values(), default=float("inf"))
-            if late > self._lease / 3:
-                self._tell(RuntimeError(f"the process stood still for {late:.1f} s; messages may come twice"))
+            if now - first > self._lease / 3:
+                self._tell(RuntimeError(f"the process stood still for {now - first:.1f} s; messages may come twice"))
             for m in due:
                 self._keep_lease(m)
-            self._wake.wait(None if self._next == float("inf") else max(0, self._next - time.monotonic()))
-            self._wake.clear()
 
     def _keep_lease(self, m: Message) -> None:
         try:
@@ -549,9 +550,9 @@ class Worker:
         except (Unanswered, Problem) as err:
             if not _is(err, "stop", "lease-lost"):
                 return self._tell(err, m)
-            with self._changed:
+            with self._lock:
                 if m in self._hands and _is(err, "stop"):
-                    self._hands[m] = float("inf")  # it is settled, and not extended any more
+                    self._hands[m] = _forever  # it is settled, and not extended any more
                 else:
                     self._hands.pop(m, None)
             m.stopped.set()
@@ -559,7 +560,7 @@ class Worker:
     def _settle(self, m: Message, how: str, fields: dict, body: bytes | None = None, type: str | None = None) -> None:
         headers = {"Content-Type": type} if type else {}
         try:
-            self._ask_of(m, how, fields, body=body, headers=headers, repeat=self._lease, arrived=lambda err: _is(err, "lease-lost"))
+            self._ask_of(m, how, fields, body=body, headers=headers, repeat=self._lease, arrived="lease-lost")
         except Exception as err:
             self._tell(err, m)
 
