@@ -270,7 +270,7 @@ tools:
 	@test "$(REDIS_SERVER)" = redis-server || command -v "$(REDIS_SERVER)" >/dev/null || \
 		{ echo "REDIS_SERVER: there is no program $(REDIS_SERVER); name one on PATH, or give its full path"; exit 1; }
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || $(SUDO) sh -c 'mkdir -p $(dir $(NO_CLUSTER)) && echo "create_main_cluster = false" > $(NO_CLUSTER)'
-	@$(call install-missing,redis-server:redis-server cc:gcc cc:libc6-dev node:nodejs npm:npm python3:python3 pip3:python3-pip chromium-headless-shell:chromium-headless-shell curl:curl \
+	@$(call install-missing,redis-server:redis-server cc:gcc cc:libc6-dev node:nodejs npm:npm python3:python3 pip3:python3-pip mypy:mypy chromium-headless-shell:chromium-headless-shell curl:curl \
 		openssl:openssl /lib/systemd/systemd:systemd nsenter:util-linux /usr/sbin/pgbouncer:pgbouncer postgres:postgresql $(RELEASE_TOOLS) \
 		gpg-agent:gnupg rpm:rpm skopeo:skopeo umoci:umoci)
 	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || { echo "node is $$(node --version): the tests need v18 or newer"; exit 1; }

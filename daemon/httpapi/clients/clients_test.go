@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -25,19 +26,49 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-//go:embed README.md node python
+//go:embed README.md node python all:testdata
 var packages embed.FS
 
-// unpacked writes a package into a folder of the test's own, and returns the folder.
+// unpacked writes the files of a folder into one of the test's own, and returns that.
 func unpacked(t testing.TB, name string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	files, err := packages.ReadDir(name)
-	storetest.Must(t, err)
-	for _, f := range files {
-		storetest.Must(t, os.WriteFile(filepath.Join(dir, f.Name()), []byte(read(t, name+"/"+f.Name())), 0o600))
-	}
+	unpack(t, name, dir)
 	return dir
+}
+
+func unpack(t testing.TB, name, dir string) {
+	t.Helper()
+	source, err := fs.Sub(packages, name)
+	storetest.Must(t, err)
+	storetest.Must(t, os.CopyFS(dir, source))
+}
+
+// run runs a program in a folder.
+func run(t testing.TB, dir, program string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program, args...)
+	c.Dir, c.WaitDelay = dir, storetest.Deadline
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, out)
+	}
+}
+
+// A compiler accepts each use that fits the types of the package for Node, and refuses the others. npm fetches it, unless it did before.
+func TestTypesOfNode(t *testing.T) {
+	t.Parallel()
+	dir := unpacked(t, "testdata/node")
+	run(t, dir, "npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--loglevel=error")
+	unpack(t, "node", filepath.Join(dir, "node_modules/bellhop-client"))
+	run(t, dir, "node_modules/.bin/tsc", "--project", ".")
+}
+
+// The same of the package for Python, which itself has no wrong type.
+func TestTypesOfPython(t *testing.T) {
+	t.Parallel()
+	dir := unpacked(t, "testdata/python")
+	unpack(t, "python", dir)
+	run(t, dir, "mypy", "--python-version=3.10", "--warn-unused-ignores", "--check-untyped-defs", "uses.py", "bellhop_client.py")
 }
 
 func read(t testing.TB, name string) string {
