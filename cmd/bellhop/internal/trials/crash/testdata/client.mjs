@@ -1,4 +1,5 @@
-// A worker or a publisher of TestKillWithClients. It prints a line as a handler begins and ends, or when a message is published.
+// A worker or a publisher of TestKillWithClients. It prints a line as a handler begins and ends, or when a message is published: with
+// unique_for, since its message may be handled before a publish without an answer is repeated.
 import { Bellhop } from "../../../../../../daemon/httpapi/clients/node/index.mjs";
 
 const [role, topic, lease] = process.argv.slice(2);
@@ -16,7 +17,7 @@ async function publish() {
   process.once("SIGTERM", () => (on = false));
   for (let n = 0; on; n++) {
     const id = `node-${process.pid}-${n}`;
-    await bell.publish(topic, { n }, { id, delay: `${n % 2}00ms` });
+    await bell.publish(topic, { n }, { id, delay: `${n % 2}00ms`, unique_for: "1m" });
     console.log(`published ${id}`);
     await new Promise((done) => setTimeout(done, 5));
   }

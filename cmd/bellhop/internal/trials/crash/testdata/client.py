@@ -1,4 +1,5 @@
-"""A worker or a publisher of TestKillWithClients. It prints a line as a handler begins and ends, or when a message is published."""
+"""A worker or a publisher of TestKillWithClients. It prints a line as a handler begins and ends, or when a message is published: with
+unique_for, since its message may be handled before a publish without an answer is repeated."""
 
 import itertools
 import os
@@ -31,7 +32,7 @@ def publish():
         if stopped.is_set():
             return
         id = f"python-{os.getpid()}-{n}"
-        bell.publish(topic, {"n": n}, id=id, delay=f"{n % 2}00ms")
+        bell.publish(topic, {"n": n}, id=id, delay=f"{n % 2}00ms", unique_for="1m")
         say(f"published {id}")
         stopped.wait(0.005)
 
