@@ -341,7 +341,7 @@ func TestPageOfReadmeInGo(t *testing.T) {
 	for name, lines := range map[string]string{"a release": released + "go test -mod=mod .\n", "a clone": enter + beside + " && go test ."} {
 		t.Run(name, func(t *testing.T) {
 			clone := t.TempDir()
-			s := newShell(t)
+			_, s := startDev(t, []string{"BELLHOP_PREFIX=bellhop", "BELLHOP_SHARDS=1"}, "--no-tour", "--dir", t.TempDir())
 			env := append(s.env, "GOWORK=", "GOFLAGS=-trimpath -modcacherw", "GOSUMDB=off")
 			if name == "a release" {
 				cache, err := exec.Command("go", "env", "GOMODCACHE").Output()

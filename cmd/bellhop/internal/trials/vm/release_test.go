@@ -147,27 +147,28 @@ func fromProxy(t *testing.T, dir string) {
 	contains(t, command(t, env, "go", "mod", "download", "-json", "github.com/bellhopd/bellhop@v0.1.0"), `"GoModSum": "h1:`)
 }
 
-// asClients installs the packages for Node and for Python in empty folders, and runs the workers of their page until each has what it published.
+// asClients installs the packages for Node and for Python in empty folders, and runs the workers of the pages until each has what it published.
 func asClients(t *testing.T, h *host) {
-	page := pagestest.Section(t, root+"/daemon/httpapi/clients/README.md", "")
+	page, readme := pagestest.Section(t, root+"/daemon/httpapi/clients/README.md", ""), pagestest.Section(t, root+"/README.md", "In Node and Python")
 	h.Run("systemd-run", "--quiet", "--unit=dev", "-E", "PATH=/none", "/root/unpacked/bellhop", "dev", "--no-tour")
 	h.logs("dev", "Ctrl-C ends this")
-	for name, c := range map[string]struct{ language, install, run, says string }{
-		"node":   {"js", "npm install --offline --no-audit --no-fund ./bellhop-client-0.1.0.tgz", "node worker", "order order-4711 was not paid: 12"},
-		"python": {"python", "pip3 install --no-index --target=. ./bellhop_client-0.1.0-py3-none-any.whl", "python3 -u worker", "order order-4712 was not paid: 12"},
+	for name, c := range map[string]struct{ language, install, run, says, readme string }{
+		"node":   {"js", "npm install --offline --no-audit --no-fund ./bellhop-client-0.1.0.tgz", "node worker", "order order-4711 was not paid: 12", "mail-3: 12"},
+		"python": {"python", "pip3 install --no-index --target=. ./bellhop_client-0.1.0-py3-none-any.whl", "python3 -u worker", "order order-4712 was not paid: 12", "mail-4: 12"},
 	} {
-		program := fenced(t, page, c.language)
-		if words := strings.Fields(c.install); !strings.Contains(page, words[0][:3]) || !strings.Contains(page, words[len(words)-1]) {
-			t.Errorf("the page does not say how to install %s", words[len(words)-1])
+		if words := strings.Fields(c.install); !strings.Contains(page, words[0][:3]) || !strings.Contains(page, words[len(words)-1]) || !strings.Contains(readme, words[len(words)-1]) {
+			t.Errorf("a page does not say how to install %s", words[len(words)-1])
 		}
 		dir := "/root/" + name
 		h.Run("sh", "-ec", "mkdir "+dir+"; cp /srv/release/bellhop*client* "+dir)
-		h.Write(dir+"/worker"+map[string]string{"js": ".mjs", "python": ".py"}[c.language], program, 0o600)
 		h.Run("sh", "-ec", "cd "+dir+"; "+c.install)
-		h.Run("systemd-run", "--quiet", "--unit="+name, "--property=WorkingDirectory="+dir, "sh", "-c", "exec "+c.run+".*")
-		h.logs(name, c.says)
-		h.Run("systemctl", "stop", name)
-		h.shows(name, "ActiveState", "inactive") // not failed
+		for unit, program := range map[string][2]string{name: {page, c.says}, name + "-readme": {readme, c.readme}} {
+			h.Write(dir+"/worker"+map[string]string{"js": ".mjs", "python": ".py"}[c.language], fenced(t, program[0], c.language), 0o600)
+			h.Run("systemd-run", "--quiet", "--unit="+unit, "--property=WorkingDirectory="+dir, "sh", "-c", "exec "+c.run+".*")
+			h.logs(unit, program[1])
+			h.Run("systemctl", "stop", unit)
+			h.shows(unit, "ActiveState", "inactive") // not failed
+		}
 	}
 	h.Run("systemctl", "stop", "dev")
 }
