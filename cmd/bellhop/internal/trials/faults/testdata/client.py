@@ -6,9 +6,8 @@ import os
 import random
 import sys
 import time
-from datetime import datetime
 
-from bellhop_client import Bellhop, Bury, Later
+from bellhop_client import Bellhop, Bury, Later, _epoch
 
 topic, lease, file = sys.argv[1:]
 history = os.open(file, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
@@ -22,8 +21,7 @@ def note(n, phase, m, **more):
 
 def handle(m):
     n = next(numbers)
-    due = round(datetime.fromisoformat(m.due.replace("Z", "+00:00")).timestamp() * 1000)
-    note(n, "call", m, due=due, attempt=m.attempt, receipt=m.receipt, lease=1000, handed=True)  # perhaps
+    note(n, "call", m, due=round(_epoch(m.due) * 1000), attempt=m.attempt, receipt=m.receipt, lease=1000, handed=True)  # perhaps
     roll = random.randrange(100)
     if m.stopped.wait(random.uniform(1, 1.3) if roll < 3 else random.uniform(0, 0.008)):  # some take longer than the lease
         note(n, "unknown", m)
