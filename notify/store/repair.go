@@ -203,19 +203,32 @@ func anys(texts []string) []any {
 }
 
 // RepairSize returns about how many entries a repair must check: each message has a
-// record and a place. The error is that of the connection.
+// record and a place, and a group a number and a name. The error is that of the connection.
 func (s Shard) RepairSize(ctx context.Context) (int, error) {
+	var topics []string // with groups
+	if err := s.GroupedTopics(ctx, func(topic string) { topics = append(topics, topic) }); err != nil {
+		return 0, err
+	}
 	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (int, error) {
 		pipe := r.Pipeline()
 		messages, attempts := pipe.HLen(ctx, k.Messages()), pipe.HLen(ctx, k.Attempts())
 		deaths, expiries := pipe.HLen(ctx, k.Deaths()), pipe.ZCard(ctx, k.Expiries())
 		extras, taken := pipe.HLen(ctx, k.Extras()), pipe.ZCard(ctx, k.Taken())
 		claims, workers := pipe.ZCard(ctx, k.Claims()), pipe.HLen(ctx, k.Workers())
+		var grouped []*redis.IntCmd
+		for _, topic := range topics {
+			heads := pipe.HLen(ctx, k.GroupsOf(topic)) // read for the numbers, and for the names
+			grouped = append(grouped, heads, heads, pipe.ZCard(ctx, k.Grouped(topic)))
+		}
 		var foreign redis.Error // a key of the wrong type, which its own step finds
 		if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &foreign) {
 			return 0, err
 		}
-		return int(2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val() + claims.Val() + workers.Val()), nil
+		size := 2*messages.Val() + attempts.Val() + deaths.Val() + expiries.Val() + extras.Val() + taken.Val() + claims.Val() + workers.Val()
+		for _, n := range grouped {
+			size += n.Val()
+		}
+		return int(size), nil
 	})
 }
 
