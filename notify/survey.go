@@ -68,7 +68,7 @@ func sumOf(parts []Survey, most int) Survey {
 	for _, part := range parts[1:] {
 		for total, n := range map[*int64]int64{
 			&sum.Topics: part.Topics, &sum.Messages: part.Messages, &sum.Leased: part.Leased, &sum.Dead: part.Dead, &sum.Broadcasts: part.Broadcasts,
-			&sum.Published: part.Published, &sum.Acked: part.Acked, &sum.Died: part.Died, &sum.Sent: part.Sent, &sum.Dropped: part.Dropped, &sum.Schedules: part.Schedules, &sum.Pushes: part.Pushes,
+			&sum.Published: part.Published, &sum.Acked: part.Acked, &sum.Died: part.Died, &sum.Sent: part.Sent, &sum.Dropped: part.Dropped, &sum.Schedules: part.Schedules, &sum.Pushes: part.Pushes, &sum.Grouped: part.Grouped,
 		} {
 			*total += n
 		}

@@ -19,7 +19,7 @@ func (a *app) groupsCommand() *cobra.Command {
 		Short: "List the groups of a topic, or say what one waits for",
 		Long: `List the groups of a topic, the latest first: how many messages of each are left, are or
 were dead, and were acknowledged, dropped or cancelled, and the message that waits for
-it. One that is held waits for dead letters: requeue, purge or cancel these. Of a group by
+it. Of one that is held only dead letters are left: requeue, purge or cancel these. Of a group by
 name, list some of the messages that it waits for.`,
 		Example: `  bellhop groups row.import
   bellhop groups row.import import-7

@@ -70,7 +70,7 @@ type Groups struct {
 // Group is what is known of messages of a topic that name one group.
 type Group struct {
 	Name      string           `json:"name" example:"import-7"`
-	State     store.GroupState `json:"state" enum:"open,waiting,held,complete" doc:"open: no message waits for it; waiting: one does; held: one does, and messages of the group are dead, so that it waits until these are requeued, purged or cancelled; complete: that message came, and the name is taken for an hour"`
+	State     store.GroupState `json:"state" enum:"open,waiting,held,complete,restoring" doc:"open: no message waits for it; waiting: one does; held: one does, and only dead messages of the group are left, so that it waits until these are requeued, purged or cancelled; complete: that message came, and once none are left the name is taken for an hour; restoring: an import has not reached the group's line, and what waits for it waits for that, too"`
 	Left      int64            `json:"left" doc:"messages of it that have not ended; dead ones count, unless on_dead=go"`
 	Dead      int64            `json:"dead" doc:"messages of it that are dead, or were when they were purged"`
 	Acked     int64            `json:"acked"`
@@ -78,7 +78,7 @@ type Group struct {
 	Cancelled int64            `json:"cancelled" doc:"messages that were cancelled, or replaced by one of another group or of none"`
 	Callback  string           `json:"callback,omitempty" example:"import.done:import-7-done" doc:"TOPIC:ID of the message that waits for it, or did; missing: none does"`
 	Opened    *time.Time       `json:"opened,omitempty" doc:"when its first message was published"`
-	Complete  *time.Time       `json:"complete,omitempty" doc:"since when it is complete; missing: it is not"`
+	Complete  *time.Time       `json:"complete,omitempty" doc:"since when it is complete; missing: it is not, or that message came by a time, and some are left"`
 }
 
 // groupOf returns a group in its JSON form.
@@ -113,6 +113,8 @@ func (g WaitingGroup) WaitsFor(ago func(time.Time) string) string {
 	switch {
 	case g.State == store.GroupDone:
 		return "is complete, and " + g.Callback + " came"
+	case g.State == store.GroupRestoring:
+		return "is being restored: nothing that waits for it comes before an import reaches its line"
 	case g.Left == 0 && g.Callback == "":
 		return "waits for nobody, and nobody waits for it"
 	}

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	openFor    = 24 * time.Hour // a group of which nobody waited for the end for longer is a finding
-	groupPages = 100            // pages of groups that are looked at in each shard
+	openFor     = 24 * time.Hour // a group of which nobody waited for the end for longer is a finding
+	restoredFor = time.Hour      // and one that an import did not go on with
+	groupPages  = 100            // pages of groups that are looked at in each shard
 )
 
-// groups reports groups whose callbacks dead letters hold back, and those that have none for long.
+// groups reports groups whose callbacks dead letters hold back, those that have none for long, and those that an import stopped at.
 func (e *exam) groups(ctx context.Context) {
 	const check = "groups"
 	if founded, err := e.store.Founded(ctx); err != nil || !founded {
@@ -45,11 +46,11 @@ func stuckGroups(ctx context.Context, shard store.Shard) (store.StuckPage, error
 	var all, page store.StuckPage
 	for range groupPages {
 		var err error
-		if page, err = shard.StuckGroups(ctx, pageSize, openFor, page); err != nil {
+		if page, err = shard.StuckGroups(ctx, pageSize, store.StuckAfter{Open: openFor, Restoring: restoredFor}, page); err != nil {
 			return all, err
 		}
 		all.Now, all.Groups = page.Now, append(all.Groups, page.Groups...)
-		if page.Rank < 0 {
+		if page.Topic == "" {
 			break
 		}
 	}
@@ -59,7 +60,11 @@ func stuckGroups(ctx context.Context, shard store.Shard) (store.StuckPage, error
 // stuck says what is wrong with a group, and what to do about it.
 func stuck(g *store.StuckGroup, now time.Time) (found, remedy string) {
 	name := record.Member(g.Topic, g.Name)
-	if g.Callback == "" {
+	switch g.State {
+	case store.GroupRestoring:
+		return fmt.Sprintf("%s: an import stopped before its line, %s ago, and what waits for it does not come", name, rough(now.Sub(g.Since))),
+			"publish the whole file again: bellhop publish --file FILE; or forget the group: bellhop groups forget " + g.Topic + " " + g.Name + " --yes"
+	case store.GroupOpen:
 		return fmt.Sprintf("%s: open for %s, %d left, and nothing waits for it", name, rough(now.Sub(g.Since)), g.Left),
 			"publish what is to come then: bellhop publish TOPIC --after-group " + name + "; or forget it: bellhop groups forget " + g.Topic + " " + g.Name + " --yes"
 	}

@@ -65,4 +65,14 @@ func TestGroups(t *testing.T) {
 	d := claims()
 	w.must(d.Ack(t.Context()))
 	w.expect("groups", groupsFine)
+
+	publish(notify.Message{Topic: "rows", ID: "d", Group: "cut", Due: time.Now(), Restore: &notify.Restore{}})
+	w.expect("groups", groupsFine) // the import may go on
+	head, err = w.store.Client().HGet(t.Context(), key, "#3").Result()
+	w.must(err)
+	words = strings.Fields(head)
+	words[2] = fmt.Sprint("changed=", time.Now().Add(-3*time.Hour).UnixMilli())
+	w.must(w.store.Client().HSet(t.Context(), key, "#3", strings.Join(words, " ")).Err())
+	w.expect("groups", "warn groups rows:cut: an import stopped before its line, 3h ago, and what waits for it does not come → "+
+		"publish the whole file again: bellhop publish --file FILE; or forget the group: bellhop groups forget rows cut --yes")
 }

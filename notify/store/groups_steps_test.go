@@ -153,7 +153,7 @@ func (g *grouped) step(ctx context.Context, before groupView) (what, more string
 		g.must(err)
 		return "release", fmt.Sprint(lost)
 	case 15:
-		return g.change(ctx, of, member(g.id()))
+		return g.change(ctx, of, member(g.id()), before)
 	case 16:
 		g.Sweep(store.Sweep{})
 		return "sweep", ""
@@ -170,7 +170,7 @@ func (g *grouped) step(ctx context.Context, before groupView) (what, more string
 }
 
 // change cancels or reschedules a message, of the other topic one of the callbacks.
-func (g *grouped) change(ctx context.Context, of, member string) (what, more string) {
+func (g *grouped) change(ctx context.Context, of, member string, before groupView) (what, more string) {
 	if of == g.beside {
 		member = fmt.Sprintf("%s:c%d", of, g.rand.IntN(callbackIDs))
 	}
@@ -178,6 +178,9 @@ func (g *grouped) change(ctx context.Context, of, member string) (what, more str
 	case 0, 1:
 		was, err := g.Shard.Cancel(ctx, of, member)
 		g.must(err)
+		if m := before.messages[member]; m.waits() {
+			g.model[m.AfterGroup].over = store.GroupOpen
+		}
 		return "cancel " + member, was.String()
 	case 2:
 		_, err := g.Shard.Stop(ctx, of, member)
@@ -200,6 +203,7 @@ func (g *grouped) ack(ctx context.Context, of string, v groupView, leases ...sto
 		if m, is := v.messages[lease.Member]; is && m.AfterGroup != "" && !slices.Contains(lost, i) && !seen[lease.Member] {
 			seen[lease.Member] = true
 			g.done[string(m.Body)]++
+			g.model[m.AfterGroup].over = store.GroupDone
 		}
 	}
 	return fmt.Sprintf("%v, lost %v", leases, lost)

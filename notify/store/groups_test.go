@@ -41,7 +41,8 @@ type grouped struct {
 // A groupModel is what must be true of a group.
 type groupModel struct {
 	complete bool
-	gone     int // messages that left it
+	gone     int              // messages that left it
+	over     store.GroupState // how it is since its callback is gone: acknowledged, or cancelled while it waited; empty: unknown
 }
 
 func openGrouped(t *testing.T, db *notify.Store, topic string, seed uint64) *grouped {
@@ -101,6 +102,25 @@ func (g *grouped) inspected(v groupView) (wrong []string) {
 		g.must(err)
 		if want := v.left(m.AfterGroup, m.OnDead == "go"); info.Left == nil || *info.Left != want {
 			wrong = append(wrong, fmt.Sprintf("%s waits for %d, and Inspect says %v", member, want, info.Left))
+		}
+	}
+	return append(wrong, g.shown(v)...)
+}
+
+// shown reports groups whose callbacks are gone, and that do not show how they are since.
+func (g *grouped) shown(v groupView) (wrong []string) {
+	for _, m := range v.messages {
+		if model := g.model[m.AfterGroup]; model != nil {
+			model.over = ""
+		}
+	}
+	for group, model := range g.model {
+		topic, name, _ := strings.Cut(group, ":")
+		if model.over == "" || v.number(topic, name) == "" {
+			continue
+		}
+		if is, _, err := store.ShowGroup(g.Context(), g.Store, topic, name); err != nil || is.State != model.over && !model.complete {
+			wrong = append(wrong, fmt.Sprintf("%s is %v, %v, and must be %s", group, is, err, model.over))
 		}
 	}
 	return wrong

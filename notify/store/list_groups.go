@@ -42,11 +42,15 @@ type GroupState string
 
 // The states of a group.
 const (
-	GroupOpen    GroupState = "open"     // nothing waits for it
-	GroupWaiting GroupState = "waiting"  // its callback does
-	GroupHeld    GroupState = "held"     // so it is, and some of it are dead
-	GroupDone    GroupState = "complete" // its callback came, and its name is taken for an hour
+	GroupOpen      GroupState = "open"      // nothing waits for it
+	GroupWaiting   GroupState = "waiting"   // its callback does
+	GroupHeld      GroupState = "held"      // so it is, and all that are left are dead
+	GroupDone      GroupState = "complete"  // its callback came; once none are left its name is taken for an hour
+	GroupRestoring GroupState = "restoring" // an import has not reached its line yet, and its callback waits for that, too
 )
+
+// GroupStates are the states of a group, in the order in which scripts count them.
+var GroupStates = []GroupState{GroupOpen, GroupWaiting, GroupHeld, GroupDone, GroupRestoring}
 
 // A Group is what is known of the messages of a topic that name one group.
 type Group struct {
@@ -59,7 +63,7 @@ type Group struct {
 	Cancelled int64
 	Callback  string    // TOPIC:ID of the message that waits for it, or did; empty: none does
 	Opened    time.Time // when its first message was published, or its callback
-	Complete  time.Time // zero: it is not
+	Complete  time.Time // zero: it is not, or its callback came by a time and some are left
 }
 
 // A GroupMember is a message that a group waits for.

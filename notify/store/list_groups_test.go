@@ -20,7 +20,7 @@ func show(t *testing.T, db *notify.Store, topic, name string) (store.Group, []st
 	t.Helper()
 	g, some, err := store.ShowGroup(t.Context(), db, topic, name)
 	storetest.Must(t, err)
-	if since := time.Since(g.Opened); since < -time.Minute || since > time.Hour || (g.State == store.GroupDone) == g.Complete.IsZero() {
+	if since := time.Since(g.Opened); since < -time.Minute || since > time.Hour || (g.State == store.GroupDone && g.Left == 0) == g.Complete.IsZero() {
 		t.Errorf("opened %v, complete since %v", g.Opened, g.Complete)
 	}
 	g.Opened, g.Complete = time.Time{}, time.Time{}
@@ -63,7 +63,7 @@ func TestShowGroup(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", g, want)
 	}
 	storetest.Must(t, storetest.ErrOf(shard.Nack(t.Context(), topic, store.Nack{Lease: claimed[1].Lease, Bury: true, Reason: "no such user"})))
-	want.State, want.Dead = store.GroupHeld, 1
+	want.Dead = 1
 	g, some := show(t, db, topic, "g")
 	if g != want {
 		t.Errorf("got  %+v\nwant %+v", g, want)
@@ -172,14 +172,52 @@ func TestForgetGroup(t *testing.T) {
 	}
 }
 
+// carryAll carries what is due.
+func carryAll(t *testing.T, shard store.Shard) {
+	t.Helper()
+	e, err := shard.Elect(t.Context(), "me", time.Minute, 0)
+	storetest.Must(t, err)
+	storetest.Must(t, storetest.ErrOf(shard.Carry(t.Context(), store.Carry{Token: e.Token, Epoch: e.Epoch, Lease: time.Minute, Batch: 10, Ready: "0"})))
+	storetest.Must(t, storetest.ErrOf(shard.Resign(t.Context(), e.Token, "", 0)))
+}
+
+// A group whose callback came by a time is complete once that is gone, and its name is taken once none of it are left. One whose callback was
+// cancelled before is open.
+func TestGroupOfEarlyCallback(t *testing.T) {
+	t.Parallel()
+	db, topic := storetest.Open(t), "rows"
+	shard, pub := db.Of(topic), storetest.Publisher(t, db)
+	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a", Group: "g"}, notify.Message{Topic: "done", ID: "end", AfterGroup: "rows:g"})
+	is := func(want store.Group) {
+		t.Helper()
+		want.Name = "g"
+		if g, _ := show(t, db, topic, "g"); g != want {
+			t.Errorf("got  %+v\nwant %+v", g, want)
+		}
+	}
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), "done", "end", time.Hour)))
+	is(store.Group{State: store.GroupWaiting, Left: 1, Callback: "done:end"})
+	storetest.Must(t, storetest.ErrOf(pub.Cancel(t.Context(), "done", "end")))
+	is(store.Group{State: store.GroupOpen, Left: 1})
+	storetest.Publish(t, db, notify.Message{Topic: "done", ID: "end", AfterGroup: "rows:g"})
+	storetest.Must(t, storetest.ErrOf(pub.RescheduleIn(t.Context(), "done", "end", 0)))
+	storetest.Must(t, storetest.ErrOf(shard.Ack(t.Context(), "done", []store.Lease{claimOf(t, db, "done", 1)[0].Lease})))
+	is(store.Group{State: store.GroupDone, Left: 1, Callback: "done:end"})
+	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "b", Group: "g"})
+	claimed := claimOf(t, db, topic, 2)
+	storetest.Must(t, storetest.ErrOf(shard.Ack(t.Context(), topic, []store.Lease{claimed[0].Lease, claimed[1].Lease})))
+	carryAll(t, shard)
+	is(store.Group{State: store.GroupDone, Acked: 2, Callback: "done:end"})
+	_, err := pub.Publish(t.Context(), notify.Message{Topic: topic, Group: "g"})
+	storetest.Fails(t, "joins", err, store.ErrGroupComplete)
+}
+
 // A group that is complete is forgotten without what came of it.
 func TestForgetCompleteGroup(t *testing.T) {
 	t.Parallel()
 	db, topic := storetest.Open(t), "rows"
 	storetest.Publish(t, db, notify.Message{Topic: "done", ID: "end", AfterGroup: "rows:g"})
-	e, err := db.Of(topic).Elect(t.Context(), "me", time.Minute, 0)
-	storetest.Must(t, err)
-	storetest.Must(t, storetest.ErrOf(db.Of(topic).Carry(t.Context(), store.Carry{Token: e.Token, Epoch: e.Epoch, Lease: time.Minute, Batch: 10, Ready: "0"})))
+	carryAll(t, db.Of(topic))
 	if g, _ := show(t, db, topic, "g"); g.State != store.GroupDone {
 		t.Errorf("it is %+v", g)
 	}

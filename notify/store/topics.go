@@ -154,6 +154,7 @@ type Survey struct {
 
 	Schedules int64 // changes of schedules ever; 0: there never was one
 	Pushes    int64 // changes of pushes ever; 0: there never was one
+	Grouped   int64 // topics that have groups
 
 	Overdue []Notable // topics by their oldest ready message, oldest first, without paused ones
 	Behind  []Notable // topics with overdue scheduled messages, since the carrier is behind; oldest first
@@ -180,7 +181,7 @@ func (s Shard) Survey(ctx context.Context, most int) (Survey, error) {
 	}
 	sum := Survey{
 		Topics: r.Integer(), Messages: r.Integer(), Leased: r.Integer(), Dead: r.Integer(), Broadcasts: r.Integer(),
-		Published: r.Number(), Acked: r.Number(), Died: r.Number(), Sent: r.Number(), Dropped: r.Number(), Schedules: r.Number(), Pushes: r.Number(), Now: time.UnixMilli(r.Integer()),
+		Published: r.Number(), Acked: r.Number(), Died: r.Number(), Sent: r.Number(), Dropped: r.Number(), Schedules: r.Number(), Pushes: r.Number(), Grouped: r.Integer(), Now: time.UnixMilli(r.Integer()),
 		Behind: notablesIn(r.List()), Blocked: notablesIn(r.List()), Paused: notablesIn(r.List()), Busy: notablesIn(r.List()),
 	}
 	s.Heed(sum.Now)

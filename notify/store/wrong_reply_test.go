@@ -227,8 +227,8 @@ func askings() []asking {
 		{name: "all_schedules", right: []any{int64(1000), int64(1), "2025c", "1763676000123", "t:daily", "t", "daily", scheduleText, scheduleState, "1763676000123"}, call: func(ctx context.Context, s store.Shard) error {
 			return storetest.ErrOf(s.AllSchedules(ctx, 10, store.Mark{}))
 		}},
-		{name: "stuck_groups", right: []any{int64(1000), int64(-1), "0", "t", "g", "t:x", int64(2), int64(1), int64(1000)}, call: func(ctx context.Context, s store.Shard) error {
-			return storetest.ErrOf(s.StuckGroups(ctx, 10, time.Hour, store.StuckPage{}))
+		{name: "stuck_groups", right: []any{int64(1000), "", "0", int64(1), int64(2), int64(3), int64(4), int64(5), "t", "g", "held", "t:x", int64(1), int64(1), int64(1000)}, call: func(ctx context.Context, s store.Shard) error {
+			return storetest.ErrOf(s.StuckGroups(ctx, 10, store.StuckAfter{}, store.StuckPage{}))
 		}},
 		{name: "export_schedules", right: []any{"7", "2026a", "t", "daily", scheduleText, scheduleState}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.ExportSchedules(ctx, "0")) }},
 		{name: "restore_schedule", right: []any{"created"}, call: func(ctx context.Context, s store.Shard) error {

@@ -34,7 +34,8 @@ end
 
 local later, n_ready = due > now or is_behind_another(), 0
 if later and (scheduled == nil or not try('ZCARD', SCHEDULED)) then return Places.foreign_scheduled(topic) end
-local ttl = Messages.options_of(call('HGET', MESSAGES, member)).ttl
+local record = call('HGET', MESSAGES, member)
+local ttl = Messages.options_of(record).ttl
 local expiry = ttl and math.min(asked + ttl, MAX)
 if expiry then call('ZADD', EXPIRIES, 'GT', expiry, member) end -- at first the later of the two, so that it never expires too early
 
@@ -53,6 +54,7 @@ else
 end
 if expiry then call('ZADD', EXPIRIES, expiry, member) end
 if Leases.used_in(try('HGET', ATTEMPTS, member)) == 0 then Messages.put_first_due(member, due) else Extras.put_extra(member, 'moved', now) end
+Callbacks.note_time(member, record, due)
 if n_ready > 0 then Rings.ring(topic, n_ready, us) end
 Endings.settle()
 return { state, now, 0, due, (current.blocked or {})[member] and 1 or 0 }

@@ -1,30 +1,44 @@
--- Finds groups, a page of one topic's in each call, that go on for good unless somebody does something: those of which only dead letters are left, and
--- these hold back what waits for them; and those for which nothing waits since long.
--- ARGV: the rank of the topic in GROUPED, and the cursor in its groups, 0 and 0 at first; about how many to look at; for how many ms nothing may wait.
--- Reply: now in ms; rank and cursor of the next page, -1 and 0 at the end; then of each group its topic, name, callback, '' if it has none, how many are
---   left, how many of these are dead, and since when it is so or so open, in ms.
-local rank, cursor, most, long = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+-- Counts groups by state, a page in each call, and finds those that go on for good unless somebody does something: those that are held; those for which
+-- nothing waits since long; and those of which the restoring has not gone on for some time.
+-- ARGV: topic and cursor of the page, '' and 0 at first; about how many to look at; for how many ms nothing may wait, and for how many one may be restored.
+-- Reply: now in ms; topic and cursor of the next page, '' and 0 at the end; how many of the page are open, waiting, held, complete and restoring; then of
+--   each that is stuck its topic, name, state, callback, '' if it has none, how many are left, how many of these are dead, and since when it is so or so
+--   open, in ms.
+local topic, cursor, most, long, restored = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local _, now = clock()
-local topic = (try('ZRANGE', GROUPED, rank, rank) or {})[1]
-if not topic then return { now, -1, '0' } end
-local page = is_topic(topic) and try('HSCAN', groups_of(topic), cursor, 'COUNT', most) or { '0', {} }
-local reply = { now, page[1] == '0' and rank + 1 or rank, page[1] }
+local STATES = { open = 4, waiting = 5, held = 6, complete = 7, restoring = 8 } -- where the reply has their number
+local reply, seen = { now, '', '', 0, 0, 0, 0, 0 }, 0
 
-local function add(g, ...)
-  for _, value in ipairs({ topic, g.name, ... }) do reply[#reply + 1] = value end
+-- Since when a group is stuck; nil if it is not.
+local function stuck_since(g, state, left)
+  local opened, changed = g.opened or now, g.changed or now
+  if state == 'held' or state == 'restoring' and now - changed >= restored then return changed end
+  if state == 'open' and left > 0 and now - opened >= long then return opened end
 end
 
-for i = 1, #page[2], 2 do
-  local n = string.match(page[2][i], '^#(%d+)$')
-  local g = n and Groups.read(topic, tonumber(n))
-  if g and not g.complete and not g.restoring then
-    local living, left = try('ZCOUNT', grouped_of(topic), n, n) or 0, try('ZCOUNT', grouped_of(topic), n, n .. '.5') or 0
-    local callback = Callbacks.of(topic, g)
-    if callback and not g.go and living == 0 and left > 0 then
-      add(g, callback, left, left, g.changed or now)
-    elseif not callback and left > 0 and now - (g.opened or now) >= long then
-      add(g, '', left, left - living, g.opened)
+local function look(g)
+  local state, living, dead, callback = Callbacks.state_of(topic, g)
+  local since = stuck_since(g, state, living + dead)
+  reply[STATES[state]] = reply[STATES[state]] + 1
+  if not since then return end
+  for _, value in ipairs({ topic, g.name, state, callback, living + dead, dead, since }) do reply[#reply + 1] = value end
+end
+
+while seen < most do
+  if cursor == '0' then
+    topic = (try('ZRANGE', GROUPED, topic == '' and '-' or '(' .. topic, '+', 'BYLEX', 'LIMIT', 0, 1) or {})[1]
+    if not topic then break end
+  end
+  local page = is_topic(topic) and try('HSCAN', groups_of(topic), cursor, 'COUNT', 2 * (most - seen)) or { '0', {} } -- each has two fields
+  cursor, seen = page[1], seen + 1
+  for i = 1, #page[2], 2 do
+    local n = string.match(page[2][i], '^#(%d+)$')
+    local g = n and Groups.read(topic, tonumber(n))
+    if g then
+      look(g)
+      seen = seen + 1
     end
   end
 end
+reply[2], reply[3] = topic or '', cursor
 return reply

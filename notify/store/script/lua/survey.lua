@@ -1,7 +1,7 @@
 -- Sums up what a shard holds, and lists which topics are behind, blocked, paused or busy.
 -- ARGV: how many topics of each kind at the most.
 -- Reply: topics, messages, leased, dead letters, broadcasts that wait; ever published, acked, died, sent, dropped; how often schedules were
---   changed, and pushes; now in ms; then four lists of topics and times in ms, behind and with blocked messages: the oldest first, paused: in the order of
+--   changed, and pushes; topics that have groups; now in ms; then four lists of topics and times in ms, behind and with blocked messages: the oldest first, paused: in the order of
 --   being so, busy: the latest first.
 local most = tonumber(ARGV[1])
 local _, now = clock()
@@ -38,7 +38,7 @@ local function total(i) return text(tonumber(sums[i] or 0) or 0) end
 return {
   try('ZCARD', NAMES) or 0, (try('HLEN', MESSAGES) or 0) - (try('ZCARD', TAKEN) or 0), try('ZCARD', LEASED) or 0, try('HLEN', DEATHS) or 0,
   try('ZCARD', BROADCASTS) or 0, total(1), total(2), total(3), total(4),
-  total(5), total(6), text(tonumber(try('HGET', PUSHES, '*') or 0) or 0), now,
+  total(5), total(6), text(tonumber(try('HGET', PUSHES, '*') or 0) or 0), try('ZCARD', GROUPED) or 0, now,
   listed(SCHEDULED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'),
   listed(KEYED, '-inf', now, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'), paused_topics(),
   listed(BUSY, 0, most - 1, 'REV', 'WITHSCORES'),

@@ -789,7 +789,7 @@ var mutants = []mutant{
 		"a group is not noted as complete",
 		change{
 			lua + "shared/callbacks.lua",
-			"text(n) .. (member and ' ' .. text(now) or '')",
+			"text(n) .. (g.complete and ' ' .. text(now) or '')",
 			"text(n)",
 		},
 		ofNotify, "TestAfterGroup",

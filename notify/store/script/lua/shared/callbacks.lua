@@ -34,14 +34,20 @@ function Callbacks.left(topic, g)
   return try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n) .. (g.go and '' or '.5')) or math.huge
 end
 
--- How many there are left of the group that a message waits for; nil if it waits for none.
-function Callbacks.left_for(member, record)
+-- The topic of the group that a message waits for, and that group; nil if it waits for none.
+local function waited_for(member, record)
   if not record or not string.find(record, '"after_group":"', 1, true) then return nil end
   local topic, name = parts_of(Messages.options_of(record).after_group or '')
-  local n, since = 0, nil
-  if topic then n, since = Groups.find(topic, name) end
+  if not topic then return nil end
+  local n, since = Groups.find(topic, name)
   local g = n > 0 and not since and Groups.read(topic, n)
-  return g and g.callback == member and Callbacks.left(topic, g) or nil
+  if g and g.callback == member then return topic, g end
+end
+
+-- How many there are left of the group that a message waits for; nil if it waits for none.
+function Callbacks.left_for(member, record)
+  local topic, g = waited_for(member, record)
+  return g and Callbacks.left(topic, g)
 end
 
 -- Has the carrier look at a group.
@@ -92,9 +98,17 @@ function Callbacks.await(one, now, restored)
   local n = Groups.open(topic, name, now)
   local g = Groups.read(topic, n) or { n = n, name = name, opened = now }
   if restored then g.restoring = 1 end
-  g.callback, g.go, g.changed, g.complete = one.member, one.on_dead == 'go' and 1 or nil, now, nil
+  g.callback, g.go, g.changed, g.complete, g.by = one.member, one.on_dead == 'go' and 1 or nil, now, nil, nil
   call('HSET', groups_of(topic), '#' .. text(n), Groups.head_of(g))
   if not g.restoring and Callbacks.left(topic, g) == 0 then look_at(topic, name, now) end
+end
+
+-- Notes in its group by when a message comes that waits for that: it was given a time.
+function Callbacks.note_time(member, record, due)
+  local topic, g = waited_for(member, record)
+  if not g then return end
+  g.by = due
+  call('HSET', groups_of(topic), '#' .. text(g.n), Groups.head_of(g))
 end
 
 -- Has a group be as an export says, all messages of which were published again: only now it may be complete. Returns whether it was being restored;
@@ -242,14 +256,21 @@ function Callbacks.waiting(topic, g)
   if member and try('ZSCORE', scheduled_of(topic_of(member)), member) then return member, Messages.published_of(record) end
 end
 
--- How a group is: open while nothing waits for it, waiting, held while it waits for dead letters, or complete; how many of it live and are dead;
--- and its callback, '' if it has none.
+-- Whether the callback of a group, which is gone, came by a time before: it was not cancelled.
+local function came_by_time(g, now) return (g.by or math.huge) <= now end
+
+-- How a group is: restoring; open while nothing waits for it; waiting; held while only dead letters keep its callback back; or complete: that came.
+-- Then how many of it live and are dead, and its callback, '' if it has none.
 function Callbacks.state_of(topic, g)
   local alive = try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n)) or 0
   local dead = try('ZCOUNT', grouped_of(topic), '(' .. text(g.n), text(g.n) .. '.5') or 0
   if g.complete then return 'complete', alive, dead, g.callback or '' end
   local callback = callback_of(topic, g)
-  return not callback and 'open' or dead > 0 and not g.go and 'held' or 'waiting', alive, dead, callback or ''
+  if g.restoring then return 'restoring', alive, dead, callback or '' end
+  if callback then return dead > 0 and alive == 0 and not g.go and 'held' or 'waiting', alive, dead, callback end
+  local _, now = clock()
+  if came_by_time(g, now) then return 'complete', alive, dead, g.callback or '' end
+  return 'open', alive, dead, ''
 end
 
 -- What is known of a group: its name and state; how many of it are left, are or were dead, and were acknowledged, dropped and cancelled; its
@@ -273,7 +294,7 @@ function Callbacks.hold(topic, upto)
   try('ZADD', GROUPED, text(upto), topic)
 end
 
--- Makes the callback of a group due if nobody is left: then the group is complete. One that is gone is forgotten. Returns false if it is to look again
+-- Makes the callback of a group due if nobody is left: then the group is complete. One that was cancelled is forgotten. Returns false if it is to look again
 -- later, of how many bytes the record was, and whether a repair holds it.
 function Callbacks.look(topic, name, now)
   if tonumber(try('ZSCORE', GROUPED, topic) or 0) > now then return false, 0, true end
@@ -283,8 +304,8 @@ function Callbacks.look(topic, name, now)
   local member, record = callback_of(topic, g)
   if member and still_waits(member) and not make_due(topic, g, member, record, now) then return false, #record end
   g.changed = now
-  if member then g.complete = now else g.callback, g.go = nil, nil end
-  call('HSET', groups_of(topic), name, text(n) .. (member and ' ' .. text(now) or ''), '#' .. text(n), Groups.head_of(g))
+  if member or came_by_time(g, now) then g.complete = now else g.callback, g.go, g.by = nil, nil, nil end
+  call('HSET', groups_of(topic), name, text(n) .. (g.complete and ' ' .. text(now) or ''), '#' .. text(n), Groups.head_of(g))
   return true, #(record or '')
 end
 
@@ -309,10 +330,13 @@ local function mend_group(topic, g, now)
   local nobody = (try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n) .. '.5') or math.huge) == 0
   if g.complete then
     if nobody and now - g.complete >= TAKEN_FOR then Groups.forget(topic, g) end
-  elseif callback_of(topic, g) then
+  elseif callback_of(topic, g) or came_by_time(g, now) then
     if not g.restoring and Callbacks.left(topic, g) == 0 then look_at(topic, g.name, now) end
   elseif nobody and now - (g.changed or 0) >= UNUSED_FOR then
     Groups.forget(topic, g)
+  elseif g.by then -- it was cancelled before
+    g.by = nil
+    call('HSET', groups_of(topic), '#' .. text(g.n), Groups.head_of(g))
   end
 end
 

@@ -7,7 +7,7 @@
 -- groups_of has of each group NAME → N, and behind a space since when it is complete; and #N → its head: NAME, then NAME=NUMBER of each, a space
 -- before it, and behind a newline the member of the callback, if there is one. And * → the last N. The counts in a head decide nothing.
 
-local NUMBERS = { 'opened', 'changed', 'acked', 'dead', 'dropped', 'cancelled', 'go', 'restoring', 'complete' }
+local NUMBERS = { 'opened', 'changed', 'acked', 'dead', 'dropped', 'cancelled', 'go', 'by', 'restoring', 'complete' }
 
 -- Whether messages of a topic have keys, which counts as one, and whether some are in groups, which counts as two.
 function Groups.beside(topic)
