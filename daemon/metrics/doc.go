@@ -46,6 +46,12 @@
 // about. Counters go on where a schedule is deleted, and are left out while a shard is away. bellhop_schedules_stopped is the
 // elected carrier's: the clock of Redis was ahead when these were filled.
 //
+// # Groups
+//
+// bellhop_groups is of all groups of the store, by state: bellhop doctor names those that are held. A scrape looks at up to a
+// thousand of each shard and goes on where the last one was, so with more of them the numbers are of the last whole round, and
+// are left out in the first.
+//
 // # Outboxes
 //
 // What is of an outbox has a label outbox, the URL of its database without the password. bellhop_outbox_waiting,

@@ -107,6 +107,9 @@ func TestAlertsByTopic(t *testing.T) {
 	if diff := cmp.Diff("time() - max by (job, topic) (bellhop_newest_death_timestamp_seconds) < 900", rules["BellhopDeadGrowing"]); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff(`max by (job) (bellhop_groups{state="held"}) > 0`, rules["BellhopGroupHeld"]); diff != "" {
+		t.Error(diff)
+	}
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "held", ID: "x", Body: []byte("x")}, notify.Message{Topic: "late", ID: "x", Body: []byte("x")})
 	overdue(t, store, "held", "x", time.Hour)

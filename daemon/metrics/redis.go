@@ -26,7 +26,9 @@ type redisState struct {
 
 	last cache.Value[*reading]
 
-	took, known, claimed, death, lease, unsent, shards, layout *prometheus.Desc
+	rounds []groupRound // by the number of the shard; used while last is read
+
+	took, known, claimed, death, lease, unsent, shards, layout, groups *prometheus.Desc
 
 	pool    []figure[*redis.PoolStats]
 	byTopic []topicFigure
@@ -41,10 +43,12 @@ type reading struct {
 	shards []shardReading // while their number is not known, one that did not answer
 	topics int64
 	recurs bool // there are schedules, or were
-	counts []notify.Counts
-	deaths map[string]time.Time // newest deaths, by label
-	leases map[string]time.Duration
-	unsent []string // pushes that no daemon sends
+
+	grouped bool // there are groups
+	counts  []notify.Counts
+	deaths  map[string]time.Time // newest deaths, by label
+	leases  map[string]time.Duration
+	unsent  []string // pushes that no daemon sends
 }
 
 // several reports whether the store has several shards.
@@ -58,6 +62,7 @@ type shardReading struct {
 	server    string
 	memory    *reach.Memory // of the server; nil: another shard has it
 	schedules store.ScheduleSums
+	groups    map[store.GroupState]int64 // nil: not all were seen yet
 }
 
 type topicFigure struct {
@@ -96,6 +101,7 @@ func newRedis(db *notify.Store, inspector *notify.Inspector, t *topics, fresh ti
 		death:   desc("bellhop_newest_death_timestamp_seconds", "When the newest dead letter of a topic died; shown for the topics with the newest ones.", "topic"),
 		lease:   desc("bellhop_oldest_lease_seconds", "How long a worker has had a message of a topic; shown for topics of which one that told its name has one.", "topic"),
 		unsent:  desc("bellhop_push_unsent", "1 for each push, but paused ones, that no daemon sends: none that runs has BELLHOP_PUSH_ALLOW, or for one to NATS BELLHOP_NATS_URL.", "push"),
+		groups:  desc("bellhop_groups", "Groups of messages by state; of held ones only dead letters are left, and these keep back what waits for them.", "state"),
 		pool:    poolFigures(),
 		byTopic: topicFigures(overdue),
 		overdue: overdue,
@@ -198,6 +204,7 @@ func (r *redisState) Collect(to chan<- prometheus.Metric) {
 	constant(r.layout, prometheus.GaugeValue, 0)
 	constant(r.known, prometheus.GaugeValue, float64(now.topics))
 	showSchedules(to, now)
+	r.showGroups(to, now)
 	for _, c := range now.counts {
 		for _, f := range r.byTopic {
 			if f.of.takes(c.Topic) {
@@ -265,6 +272,9 @@ func (r *redisState) read(ctx context.Context) (*reading, error) {
 		asking.Wait()
 		if mine.recurs {
 			r.sum(ctx, mine.shards)
+		}
+		if mine.grouped {
+			r.group(ctx, mine.shards)
 		}
 	}
 	for i := range mine.shards {
@@ -368,7 +378,7 @@ func (r *redisState) count(ctx context.Context, mine *reading) error {
 			return err
 		}
 	}
-	mine.topics, mine.recurs = survey.Topics, survey.Schedules > 0
+	mine.topics, mine.recurs, mine.grouped = survey.Topics, survey.Schedules > 0, survey.Grouped > 0
 	mine.counts, mine.deaths = r.topics.update(survey, counts, whole)
 	mine.leases = r.topics.oldestLeases(hand, survey.Now)
 	if survey.Pushes > 0 {

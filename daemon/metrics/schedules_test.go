@@ -75,7 +75,7 @@ func TestUnreadableSchedules(t *testing.T) {
 	want(t, scrape(t, m), map[string]float64{"bellhop_schedules": 12, "bellhop_schedules_behind_seconds": 0, "bellhop_schedules_unreadable_total": 4})
 }
 
-// A scrape of a store without schedules and pushes makes no call for them.
+// A scrape of a store without schedules, pushes and groups makes no call for them.
 func TestNoCallWithoutSchedules(t *testing.T) {
 	db := storetest.Sharded(t, 2)
 	var mu sync.Mutex
@@ -93,8 +93,8 @@ func TestNoCallWithoutSchedules(t *testing.T) {
 	storetest.Publish(t, db, notify.Message{Topic: "orders", Delay: time.Hour})
 	m := newMetrics(t, db, metrics.Options{})
 	want(t, scrape(t, m), map[string]float64{"bellhop_schedules": 0, "bellhop_occurrences_made_total": 0})
-	if surveys, sums, pushes := calls("survey"), calls("schedule_sums"), calls("pushes"); surveys == 0 || sums+pushes != 0 {
-		t.Errorf("%d surveys, %d sums of schedules, and %d looks at pushes", surveys, sums, pushes)
+	if surveys, sums, pushes, groups := calls("survey"), calls("schedule_sums"), calls("pushes"), calls("stuck_groups"); surveys == 0 || sums+pushes+groups != 0 {
+		t.Errorf("%d surveys, %d sums of schedules, %d looks at pushes and %d at groups", surveys, sums, pushes, groups)
 	}
 	schedule(t, db, "orders")
 	storetest.Eventually(t, "it is shown", func() bool { return scrape(t, m)["bellhop_schedules"] == 1 })
