@@ -148,7 +148,7 @@ func (m *messageView) Unread() string {
 func (m *messageView) Headline() string {
 	switch m.State {
 	case notify.Scheduled:
-		return "Scheduled, due " + soon(m.Now, m.Info.Due)
+		return "Scheduled, " + waitsFor(m.Now, m.Info)
 	case notify.Ready:
 		return "Ready, due for " + short(max(m.Now.Sub(m.Info.Due), 0))
 	case notify.Blocked:

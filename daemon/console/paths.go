@@ -68,6 +68,11 @@ func messagePath(topic, id string) string {
 	return topicPath(topic) + "/messages/" + url.PathEscape(id)
 }
 
+// groupPath returns the address of the page of a group.
+func groupPath(topic, name string) string {
+	return topicPath(topic) + "/groups/" + url.PathEscape(name)
+}
+
 // schedulesPath returns the address of the schedules of a topic.
 func schedulesPath(topic string) string { return "schedules?topic=" + url.QueryEscape(topic) }
 

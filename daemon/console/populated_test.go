@@ -99,7 +99,7 @@ func populated(t testing.TB) *site {
 	for i := range 20 {
 		messages = append(messages,
 			notify.Message{
-				Topic: "order.timeout", ID: fmt.Sprint("order-", 4711+i), Delay: time.Duration(i+1) * 7 * time.Minute, ContentType: "application/json",
+				Topic: "order.timeout", ID: fmt.Sprint("order-", 4711+i), Group: "nightly", Delay: time.Duration(i+1) * 7 * time.Minute, ContentType: "application/json",
 				Headers: map[string]string{"tenant": "acme", "note": hostile[0]}, Body: fmt.Appendf(nil, `{"order":%d,"note":%q}`, 4711+i, hostile[i%len(hostile)]),
 			},
 			notify.Message{Topic: "order.slow", Body: []byte(hostile[i%len(hostile)])},
@@ -109,7 +109,7 @@ func populated(t testing.TB) *site {
 			notify.Message{Topic: "invoice.held", Body: []byte("held")},
 		)
 	}
-	storetest.Publish(t, s.store, messages...)
+	storetest.Publish(t, s.store, append(messages, notify.Message{Topic: "order.timeout", ID: "all-done", AfterGroup: "order.timeout:nightly"})...)
 	scheduleSome(t, s.store)
 	pushSome(t, s.store)
 	buryAll(t, s.store, "order.refused", append([]string{"no such customer 4711", "connection refused"}, hostile...)...)

@@ -31,6 +31,7 @@ var forms = map[string][]struct {
 		{calls.MayAdmin, "act=requeue"},
 		{calls.MayAdmin, "act=purge"},
 	},
+	"/ui/topics/{topic}/groups/{name}": {{calls.MayAdmin, ""}},
 	"/ui/acts/found": {
 		{calls.MayPublish, "m=order.a:waits&act=cancel"},
 		{calls.MayPublish, "m=order.a:waits&act=stop"},
@@ -70,7 +71,7 @@ func TestActsNeedRights(t *testing.T) {
 	}
 	s := serve(t, storetest.Open(t), httpapi.Options{TokensFile: writeTokens(t, file.String())})
 	bury(t, s.store, "order.a", "why", "dead")
-	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "waits", Delay: time.Hour})
+	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "waits", Group: "daily", Delay: time.Hour})
 	schedule(t, s.store, "order.a", "daily", asItIs)
 	putPush(t, s.store, "crm", asPut, "order.a")
 	listen(t, s.store, "stock", "order.>")

@@ -43,7 +43,7 @@ func New(service *calls.Service, o Options) (*Console, error) {
 // pages are all pages. None refers to another one: what two share stands in a file that both refer to.
 var pages = []page{
 	overviewPage,
-	topicsPage, topicPage, messagePage,
+	topicsPage, topicPage, messagePage, groupPage,
 	findPage, findActPage,
 	deadPage, lettersPage, reasonsPage,
 	broadcastsPage, receiversPage, removePage,
@@ -55,7 +55,7 @@ var pages = []page{
 
 // acts are all acts.
 var acts = []act{
-	pauseAct, publishAct, messageAct,
+	pauseAct, publishAct, messageAct, groupAct,
 	foundAct, allAct,
 	broadcastAct, forgetAct,
 	scheduleAct, backfillAct,

@@ -34,6 +34,7 @@ type topicView struct {
 	All       string // address of all its messages
 	Schedules string // address of its schedules; empty: the viewer may not see them
 	River     *plot  // nil: it is being counted
+	Groups    groupList
 }
 
 // topic returns what the page of a topic shows.
@@ -55,6 +56,9 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	view.counted = all[0]
+	if view.Groups, err = c.groups(ctx, v, topic); err != nil {
+		return nil, err
+	}
 	view.topicDetail, err = c.caches.details.Get(ctx, topic, cache.Keep{Age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
 	if err != nil || !v.Reads() {
 		view.topicDetail = topicDetail{Settings: view.Settings}
