@@ -72,6 +72,7 @@ func (c *Console) act(a act) http.HandlerFunc {
 			return
 		}
 		c.caches.pieces.Clear() // they show what was before
+		c.doctor.forget()
 		c.logAct(v, a, did, n, err)
 		if err == nil {
 			c.setDone(w, r, did, v.made)
@@ -135,6 +136,7 @@ func (c *Console) showAct(w http.ResponseWriter, v *visit, a act, refused error)
 	data, n, err := a.shows(v.r.Context(), c, v, refused)
 	if n > 0 {
 		c.forgetAll()
+		c.doctor.forget()
 	}
 	if data == nil {
 		c.sendAgain(v, err)

@@ -30,6 +30,7 @@ type carriersView struct {
 	Servers  []snapshots.Server // nil: not for this viewer
 	Fault    string             // why nothing is known of the servers
 	Doctor   findings           // for who sees the servers
+	Wrong    []wrong            // of those
 }
 
 // Fallback returns how many carriers stand by for a shard, as text.
@@ -81,6 +82,9 @@ func (c *Console) carriers(ctx context.Context, v *visit) (any, error) {
 			view.Fault = err.Error()
 		}
 		view.Doctor = c.doctor.findings(ctx)
+		for _, f := range view.Doctor.Wrong {
+			view.Wrong = append(view.Wrong, wrongOf(v, f))
+		}
 	}
 	return view, missing
 }

@@ -10,8 +10,6 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
-	"github.com/bellhopd/bellhop/daemon/doctor"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/forecast"
 )
@@ -83,29 +81,6 @@ func Extend() {
 		Broken.Add(1)
 		return "it has no fields", nil
 	}})
-}
-
-// Headlines returns those of an overview on which only some listeners are behind.
-func Headlines(names ...string) []string {
-	o := &overview{}
-	for _, name := range names {
-		o.Lagging = append(o.Lagging, notify.ListenerInfo{Name: name})
-	}
-	return o.texts(findings{})
-}
-
-// Quotes returns the headlines of an overview on which a listener is behind, with what the doctor found.
-func Quotes(found ...doctor.Finding) []string {
-	o := &overview{Lagging: []notify.ListenerInfo{{Name: "crm"}}}
-	return o.texts(findingsOf(found))
-}
-
-func (o *overview) texts(found findings) (texts []string) {
-	o.judge(found)
-	for _, w := range o.Wrong {
-		texts = append(texts, w.Text)
-	}
-	return texts
 }
 
 // DoneCookie is the cookie that has what was done.

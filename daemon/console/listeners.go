@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"time"
 
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
@@ -51,15 +50,4 @@ func (c *Console) listeners(ctx context.Context) ([]notify.ListenerInfo, error) 
 	return c.caches.listeners.Get(ctx, relogged, func(ctx context.Context) ([]notify.ListenerInfo, error) {
 		return c.inspector.Listeners(ctx)
 	})
-}
-
-// lagging returns the named listeners that a viewer sees and that are behind.
-func (c *Console) lagging(ctx context.Context, v *visit, now time.Time) (some []notify.ListenerInfo, err error) {
-	all, err := c.listeners(ctx)
-	for _, l := range all {
-		if (l.HasGap || l.AtRisk || l.Behind > 0 && now.Sub(l.Oldest) > lateAfter) && v.SeesPattern(l.Pattern) {
-			some = append(some, l)
-		}
-	}
-	return some, err
 }

@@ -234,7 +234,7 @@ func TestOverviewShowsTheOutbox(t *testing.T) {
 	s := withOutboxes(t, store, httpapi.Options{TokensFile: writeTokens(t, tokensFile)}, box)
 	root := s.login("root")
 	wait(t, root, "/ui/", `<a href="outbox">outbox: `+box.Address()+" has no relay: 1 wait, the oldest for 3m; 1 refused</a>").
-		says("→</span> start a daemon with BELLHOP_OUTBOX_URL: bellhop serve", `<a href="outbox">outbox: `+box.Address()+" holds what cannot be published: 1 wait", "see why, and then publish it again or delete it").hides("Nothing is late")
+		says("→</span> start a daemon with BELLHOP_OUTBOX_URL: bellhop serve", `<a href="outbox">outbox: `+box.Address()+" holds what cannot be published: 1 wait", "see why, and then publish it again or delete it").hides("Nothing is wrong")
 	c, err := carrier.New(store, carrier.Options{OnTerm: box.Term, Logger: discard})
 	storetest.Must(t, err)
 	storetest.Run(t, c.Run)

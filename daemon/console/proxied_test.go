@@ -92,7 +92,7 @@ func (c *crawl) follow(name string, to *url.URL) {
 	c.seen[kind] = true
 	to.Fragment = ""
 	switch name {
-	case "action": // it lacks the fields, and does nothing
+	case "action", "formaction": // it lacks the fields, and does nothing
 		c.forms++
 		if got := c.send(http.MethodPost, to.String(), "", "Content-Type: application/x-www-form-urlencoded"); got.status == http.StatusNotFound {
 			c.t.Errorf("a form leads to %s, which answers %d", to, got.status)

@@ -122,15 +122,6 @@ func (c *Console) pushesOf(ctx context.Context, v *visit) (rows []pushRow, err e
 	return rows, err
 }
 
-// failingPushes returns the pushes whose endpoints fail, of those that a viewer may see.
-func (c *Console) failingPushes(ctx context.Context, v *visit) []pushRow {
-	if !v.Can("listPushes") {
-		return nil
-	}
-	rows, _ := c.pushesOf(ctx, v) // the fault of Redis is that of the survey
-	return slices.DeleteFunc(rows, func(p pushRow) bool { return p.Paused != "" || p.Failing == nil })
-}
-
 // allPushes returns all pushes, by name.
 func (c *Console) allPushes(ctx context.Context) ([]store.Push, error) {
 	return c.caches.pushes.Get(ctx, cache.Keep{Age: relisted}, func(ctx context.Context) ([]store.Push, error) {

@@ -158,7 +158,8 @@ func TestPauseUntil(t *testing.T) {
 	}
 	v, until := s.login("root"), "until "+end.Format("2006-01-02 15:04:05.000 UTC")
 	v.get("/ui/topics/order.a").says("Paused " + until + ": nothing is handed out")
-	v.get("/ui/").says("order.a is paused " + until + ", and 1 message is ready")
+	age(t, s.store, "order.a")
+	wait(t, v, "/ui/", "paused: order.a: paused for ").says("until " + end.Format(time.RFC3339) + ", 1 ready")
 }
 
 func TestPauseAndResume(t *testing.T) {

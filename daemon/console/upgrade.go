@@ -26,6 +26,5 @@ var upgradeAct = act{path: Root + "acts/upgrade", name: "upgrade the store", do:
 		return "", 0, err
 	}
 	_, err = ask[calls.Upgrade](ctx, c, v, "upgrade", "yes", "true")
-	c.doctor.forget()
 	return fmt.Sprintf("Upgraded the store to format %d", u.To), oneIf(err), err
 }}

@@ -81,6 +81,12 @@ func (e *exam) warn(name, check, found, remedy string) {
 	e.add(Finding{Check: check, Verdict: Warn, Found: found, Remedy: remedy, Name: name})
 }
 
+// mend is warn of what an act mends, which the finding names beside its subject.
+func (e *exam) mend(f Finding, found, remedy string) {
+	f.Verdict, f.Found, f.Remedy = Warn, found, remedy
+	e.add(f)
+}
+
 // reportRest reports how many there are beside those that were named, or that all is fine where there are none. Beyond a full list there
 // may be more.
 func (e *exam) reportRest(check string, rows, listed int, noun, remedy, fine string) {
@@ -122,7 +128,8 @@ func (e *exam) onEach(check func(*server)) {
 			on = strings.Join(names, ", ") + ": "
 		}
 		for _, f := range found {
-			e.report(f.Check, f.Verdict, on+f.Found, f.Remedy)
+			f.Found = on + f.Found
+			e.add(f)
 		}
 		left = slices.DeleteFunc(left, isEqual)
 	}

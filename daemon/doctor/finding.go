@@ -35,10 +35,27 @@ type Finding struct {
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
 	Remedy  string  `json:"remedy,omitempty"` // what to do if the verdict is not OK
-	Name    string  `json:"name,omitempty"`   // the topic or the named listener concerned, if any
+	Name    string  `json:"name,omitempty"`   // the topic, the named listener or the push concerned, if any
+	ID      string  `json:"id,omitempty"`     // the message, the schedule or the group of that topic, if one is
+	Key     string  `json:"key,omitempty"`    // that a dead letter bars
+	Act     Act     `json:"act,omitempty"`    // what mends that at once, as Remedy says; empty: nothing that Bellhop could do by itself
 
 	Repairable bool `json:"repairable,omitempty"` // Repair can apply the remedy
+
+	Lasts bool `json:"-"` // it is about how things are set up, as others of its check are not
 }
+
+// An Act is what mends what a finding is about.
+type Act string
+
+// The acts.
+const (
+	Resume  Act = "resume"  // the topic, the push or the schedule
+	Requeue Act = "requeue" // the dead letter that bars a key, or those of the topic or the group
+	Stop    Act = "stop"    // the work on the message
+	Test    Act = "test"    // the endpoint of the push
+	Upgrade Act = "upgrade" // the store
+)
 
 // Shards is the check of where the shards are, which a store of one shard has not.
 const Shards = "shards"
@@ -65,7 +82,7 @@ var stops = []string{"reachable", "replicas", "rights", "carrier", "memory", "na
 var setUp = []string{"version", "cluster", Shards, "persistence", "eviction", Format, "replicas", "rights", "functions", "standby", "settings"}
 
 // IsOfSetUp reports whether a finding is about how things are set up, which lasts, and not about what happens now.
-func (f Finding) IsOfSetUp() bool { return slices.Contains(setUp, f.Check) }
+func (f Finding) IsOfSetUp() bool { return f.Lasts || slices.Contains(setUp, f.Check) }
 
 // First returns the finding to begin with, of all that failed: what it names stops most, and
 // others may follow from it. It returns nil if none failed.

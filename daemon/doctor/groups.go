@@ -33,8 +33,12 @@ func (e *exam) groups(ctx context.Context) {
 		for i := range page.Groups {
 			if rows++; rows <= named {
 				g := &page.Groups[i]
+				f := Finding{Check: check, Name: g.Topic, ID: g.Name}
+				if g.Callback != "" {
+					f.Act = Requeue
+				}
 				found, remedy := stuck(g, page.Now)
-				e.warn(g.Topic, check, found, remedy)
+				e.mend(f, found, remedy)
 			}
 		}
 	}

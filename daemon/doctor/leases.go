@@ -35,7 +35,7 @@ func (e *exam) leases(ctx context.Context, s service) {
 	}
 	slices.SortFunc(long, func(a, b store.Holding) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Topic, b.Topic)) })
 	for _, l := range long[:min(len(long), named)] {
-		e.warn(l.Topic, check, fmt.Sprintf("%s: %s has had %s for %s", l.Topic, l.Worker, l.ID, rough(s.Now.Sub(l.Since))),
+		e.mend(Finding{Check: check, Name: l.Topic, ID: l.ID, Act: Stop}, fmt.Sprintf("%s: %s has had %s for %s", l.Topic, l.Worker, l.ID, rough(s.Now.Sub(l.Since))),
 			fmt.Sprintf("if it hangs: bellhop cancel %s %s --stop; publish with try_timeout, after which an attempt ends", l.Topic, l.ID))
 	}
 	e.reportRest(check, len(long), 0, "topic", "bellhop find state:leased",

@@ -19,8 +19,10 @@ func (s *server) memory(ctx context.Context) {
 	}
 	found := fmt.Sprintf("%s in use", mebibytes(m.Used))
 	if m.Max == 0 {
-		s.report(check, Warn, found+", without a limit: when the machine runs out of memory, its kernel kills Redis",
-			"run CONFIG SET maxmemory 2gb (or what the machine can spare), and put it into redis.conf: publishes are then refused before that")
+		s.found = append(s.found, Finding{
+			Check: check, Verdict: Warn, Found: found + ", without a limit: when the machine runs out of memory, its kernel kills Redis",
+			Remedy: "run CONFIG SET maxmemory 2gb (or what the machine can spare), and put it into redis.conf: publishes are then refused before that", Lasts: true,
+		})
 		return
 	}
 	found += fmt.Sprintf(" of the %s that messages may use; maxmemory is %s", mebibytes(m.Limit), mebibytes(m.Max))

@@ -29,14 +29,17 @@ func (e *exam) pushes(ctx context.Context, s service) {
 		if p.Paused == "" && p.Failing == nil && !p.Unsent {
 			continue
 		}
+		f := Finding{Check: check, Name: p.Name}
 		switch rows++; {
 		case rows > named:
 		case p.Paused != "":
-			e.report(check, Warn, fmt.Sprintf("%s: it is paused, %s; its messages wait", p.Name, p.Paused), "bellhop push resume "+p.Name)
+			f.Act = Resume
+			e.mend(f, fmt.Sprintf("%s: it is paused, %s; its messages wait", p.Name, p.Paused), "bellhop push resume "+p.Name)
 		case p.Unsent && p.Failing == nil:
-			e.report(check, Warn, p.Name+": no daemon sends it; its messages wait", "run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL")
+			e.mend(f, p.Name+": no daemon sends it; its messages wait", "run one with BELLHOP_PUSH_ALLOW, or for a push to NATS with BELLHOP_NATS_URL")
 		default:
-			e.report(check, Warn, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait, and it is asked again %s",
+			f.Act = Test
+			e.mend(f, fmt.Sprintf("%s: its endpoint fails since %s ago, with %s; its messages wait, and it is asked again %s",
 				p.Name, rough(s.Now.Sub(p.Failing.Since)), p.Failing.Answer, nextTry(p.Failing.Next, s.Now)), "bellhop push test "+p.Name)
 		}
 	}

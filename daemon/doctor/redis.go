@@ -76,7 +76,7 @@ func (e *exam) format(ctx context.Context) {
 		for i := range newer {
 			adds[i] = newer[i].Adds
 		}
-		e.report(Format, Warn, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, newer[len(newer)-1].Number, strings.Join(adds, ", ")),
+		e.mend(Finding{Check: Format, Act: Upgrade}, fmt.Sprintf("%d, and this version works with %d, which adds %s", format, newer[len(newer)-1].Number, strings.Join(adds, ", ")),
 			"run bellhop upgrade, which names the older programs that are left")
 	case err == nil:
 		e.report(Format, OK, fmt.Sprintf("%d, or nothing yet", format), "")

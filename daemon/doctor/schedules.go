@@ -97,8 +97,10 @@ func (e *exam) recurring(ctx context.Context, shard store.Shard) (recurring, err
 func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 	s := &d.Schedule
 	name := s.Topic + " " + s.Name
+	f := Finding{Check: "schedules", Name: s.Topic, ID: s.Name}
 	note := func(to *[]Finding, v Verdict, found, remedy string) {
-		*to = append(*to, Finding{Check: "schedules", Verdict: v, Found: name + ": " + found, Remedy: remedy, Name: s.Topic})
+		f.Verdict, f.Found, f.Remedy = v, name+": "+found, remedy
+		*to = append(*to, f)
 	}
 	next := s.Unmade(&d.State)
 	if at := s.Swallowed(&d.State, now); !at.IsZero() && d.Err == nil {
@@ -106,6 +108,7 @@ func (r *recurring) judge(d *store.DatedSchedule, now time.Time) {
 		if !next.IsZero() {
 			then = "fires next at " + next.Format(time.RFC3339)
 		}
+		f.Act = Resume
 		note(&r.wrong, Warn, fmt.Sprintf("it misses %s: the clock of Redis was ahead when it was filled, so it %s", at.Format(time.RFC3339), then),
 			"if that is too late, start it anew: bellhop schedule resume "+name)
 		return

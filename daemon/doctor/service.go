@@ -170,7 +170,7 @@ func (e *exam) paused(s service) {
 		if !c.PausedUntil.IsZero() {
 			lasts += ", until " + c.PausedUntil.Format(time.RFC3339)
 		}
-		e.warn(n.Topic, check, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
+		e.mend(Finding{Check: check, Name: n.Topic, Act: Resume}, fmt.Sprintf("%s: paused%s, %d ready, oldest due %s ago", n.Topic, lasts, c.Ready, rough(c.Overdue)),
 			"resume it, unless the pause is intended: bellhop resume "+n.Topic)
 	}
 	fine := "no topic"
@@ -196,7 +196,7 @@ func (e *exam) dead(ctx context.Context, s service) {
 			e.report(check, Warn, err.Error(), "fix what Redis reports")
 			return
 		}
-		e.warn(n.Topic, check, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
+		e.mend(Finding{Check: check, Name: n.Topic, Act: Requeue}, fmt.Sprintf("%s: %d died in the last %s, the newest %s ago", n.Topic, died, rough(lately), rough(s.Now.Sub(n.Since))),
 			"see why, then requeue or purge them: bellhop dead list "+n.Topic)
 	}
 	e.reportRest(check, rows, len(s.Deaths), "topic", "bellhop dead list", fmt.Sprintf("none in the last %s; kept: %d", rough(lately), s.Dead))
@@ -223,8 +223,9 @@ func (e *exam) blocked(ctx context.Context, s service) {
 		}
 		first := barred[0]
 		seat := slices.IndexFunc(first.Seats, func(s store.Seat) bool { return s.State == notify.Dead })
-		e.warn(n.Topic, check, fmt.Sprintf("%s: dead letters bar %s; of %s, %d blocked, the oldest due %s ago, behind %s", n.Topic, plural(len(barred), "key"),
-			first.Key, first.Blocked, rough(s.Now.Sub(first.Oldest)), first.Seats[seat].ID), "see why, then requeue or purge what bars: bellhop keys "+n.Topic)
+		letter := first.Seats[seat].ID
+		e.mend(Finding{Check: check, Name: n.Topic, ID: letter, Key: first.Key, Act: Requeue}, fmt.Sprintf("%s: dead letters bar %s; of %s, %d blocked, the oldest due %s ago, behind %s",
+			n.Topic, plural(len(barred), "key"), first.Key, first.Blocked, rough(s.Now.Sub(first.Oldest)), letter), "see why, then requeue or purge what bars: bellhop keys "+n.Topic)
 	}
 	e.reportRest(check, rows, len(s.Blocked), "topic", "bellhop topics", "no dead letter bars a key")
 }
