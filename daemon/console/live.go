@@ -9,6 +9,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/daemon/console/stream"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const quiet = 15 * time.Second // after which a stream says that it is alive, so that no proxy closes it
@@ -56,11 +57,11 @@ func (c *Console) piece(ctx context.Context, v *visit, p page) (event []byte, la
 	if end := c.endOf(v); end != nil {
 		f := c.frame(v, p)
 		f.Fault = end
-		return stream.Event(c.livePart(p, f)), true
+		return stream.Event("", c.livePart(p, f)), true
 	}
 	whose := fmt.Sprint(v.Name, v.Fingerprint, v.Rights, v.Patterns, v.Everything, v.r.URL.RequestURI())
 	made, _ := c.caches.pieces.Get(ctx, whose, cache.Keep{Age: snapshots.Rhythm, Within: 2 * cache.ReadWithin}, func(ctx context.Context) ([]byte, error) {
-		return stream.Event(c.makePiece(ctx, v, p)), nil
+		return c.makePiece(ctx, v, p), nil
 	})
 	return made, false
 }
@@ -77,16 +78,21 @@ func (c *Console) endOf(v *visit) *pageFault {
 	return nil
 }
 
-// makePiece makes the live part of a page.
+// makePiece makes the live part of a page as an event. Where nothing could be read the event has a name: the page then
+// keeps what it shows, and says why beside that.
 func (c *Console) makePiece(ctx context.Context, v *visit, p page) []byte {
 	f := c.frame(v, p)
 	ctx, cancel := context.WithTimeout(ctx, cache.ReadWithin)
 	defer cancel()
 	var err error
+	name := ""
 	if f.Data, err = p.read(ctx, c, v); err != nil {
 		f.Fault = c.faultFor(v.Viewer, err)
+		if f.Fault.Again && !store.IsPartial(err) {
+			name, f.Data = "fault", nil
+		}
 	}
-	return c.livePart(p, f)
+	return stream.Event(name, c.livePart(p, f))
 }
 
 // livePart returns the live part of a page as it is sent.

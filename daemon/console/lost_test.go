@@ -192,3 +192,35 @@ func TestManyWindows(t *testing.T) {
 	live(4)
 	all[5].Until("it says nothing", "document.getElementById('lost').hidden")
 }
+
+// While Redis is away a page keeps what it shows, in grey, and says why, what to do, and when that was so.
+func TestPageKeepsWhatItShows(t *testing.T) {
+	t.Parallel()
+	server := storetest.Server(t, "--appendonly", "yes")
+	store := storetest.Unhurried(storetest.At(t, server.URL(), "kept"))
+	storetest.Publish(t, store, message("order.a", "x"))
+	s := serve(t, store, httpapi.Options{})
+	var all []*consoletest.Page
+	for _, path := range []string{"/ui/", "/ui/topics", "/ui/topics/order.a"} {
+		p := s.browse(path, consoletest.Look{})
+		p.Streams()
+		p.Await("main", "order.a")
+		all = append(all, p)
+	}
+	server.Stop()
+	for _, p := range all {
+		p.Await("#lost", "Redis cannot be reached: It does not answer, or not as it should.")
+		p.Await("#lost", "; start Redis there")
+		p.Await("#lost", ". This page shows what was at ")
+		p.Await("main", "order.a")
+		p.Until("it is grey", "getComputedStyle(document.querySelector('#lost ~ *')).filter === 'grayscale(1)'")
+		p.Axe()
+	}
+	if _, err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		p.Until("it is as it was", "document.getElementById('lost').hidden && !document.querySelector('#live .fault')")
+		p.Await("main", "order.a")
+	}
+}

@@ -10,6 +10,8 @@
   const address = live?.getAttribute("hx-sse:connect");
   let ended = !address;
   let heard = Date.now();
+  let seen = heard; // when what is shown was so
+  let fault = false; // the daemon says why it does not know what is so now
   let shown = heard; // since when the page is in the foreground
   let gaveWay = false; // the stream to another window
 
@@ -25,7 +27,7 @@
   }
 
   function say(why, end) {
-    const text = `${why} This page shows what was at ${new Date(heard).toISOString().slice(11, 19)} UTC${end} `;
+    const text = `${why} This page shows what was at ${new Date(seen).toISOString().slice(11, 19)} UTC${end} `;
     if (lost.firstChild?.data === text && !lost.hidden) return; // it is read aloud each time it changes
     lost.replaceChildren(text);
     lost.hidden = false;
@@ -37,11 +39,19 @@
   document.addEventListener("htmx:sse:after:connection", () => {
     if (gaveWay) return void setTimeout(() => live._htmx?.sse?.reader?.cancel()); // while it connected
     heard = Date.now();
-    lost.hidden = true;
+    lost.hidden = !fault;
     if (document.hidden) setTimeout(() => document.dispatchEvent(new Event("visibilitychange"))); // opened in the background: it pauses at once
   });
-  document.addEventListener("htmx:sse:after:message", () => {
+  live?.addEventListener("fault", ({ detail }) => {
+    if (!live.querySelector(":scope > :not(.fault)")) return void (live.innerHTML = detail.data); // there is nothing to keep
+    const box = Object.assign(document.createElement("template"), { innerHTML: detail.data }).content;
+    fault = true;
+    say(["h2", "p"].map((part) => box.querySelector(part).textContent.replace(/\.$/, "")).join(": ") + ".", ", and tries again by itself.");
+  });
+  document.addEventListener("htmx:sse:after:message", (e) => {
     heard = Date.now();
+    if (!e.detail.message.event) fault = !(lost.hidden = true);
+    if (!fault) seen = heard;
     if ("anew" in live.dataset && live.querySelector(":scope > :not(.fault)")) location.reload(); // to what stands around it
   });
   document.addEventListener("htmx:sse:close", (e) => { ended ||= e.detail.reason === "message"; });

@@ -9,9 +9,12 @@ import (
 	"time"
 )
 
-// Event returns a text as an event of a stream.
-func Event(text []byte) []byte {
+// Event returns a text as an event of a stream, with a name or, as what a page shows then, without.
+func Event(name string, text []byte) []byte {
 	var b bytes.Buffer
+	if name != "" {
+		fmt.Fprintf(&b, "event: %s\n", name)
+	}
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
 		fmt.Fprintf(&b, "data: %s\n", bytes.ReplaceAll(line, []byte("\r"), nil)) // which ends a line, too
 	}
