@@ -96,6 +96,8 @@ func TestFirstPageMends(t *testing.T) {
 		"paused: order.held: paused for", "dead: order.ledger: 1 died", "blocked: order.ledger: dead letters bar 1 key", "leases: mail: w-hangs has had hangs for 20m",
 		"pushes: crm: its endpoint fails", "pushes: held: it is paused, by ops", "schedules: order.bills daily: it misses").hides("Nothing is wrong", "Nothing wrong")
 	letter := regexp.MustCompile(`topics/order.ledger/messages/([\w.-]+)" name="act"`).FindStringSubmatch(page.body)[1]
+	root.get("/ui/topics/order.ledger").says("blocked: order.ledger: dead letters bar 1 key", `formaction="topics/order.ledger/messages/`+letter+`"`).hides("order.held", "Dropped ever")
+	root.get("/ui/topics/mail").says("leases: mail: w-hangs has had hangs for 20m", "Stop hangs", `formaction="topics/mail/messages/hangs"`)
 	does := map[string]struct{ says, answers string }{
 		"resume order.held": {"Resume", "Resumed order.held"}, "resume held": {"Resume", "Resumed the push held"}, "test crm": {"Test", "The daemon pushes to no URL"},
 		"resume order.bills:daily": {"Resume", "Resumed the schedule daily of order.bills"},

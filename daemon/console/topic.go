@@ -29,11 +29,12 @@ type topicView struct {
 	topicDetail
 	Now       time.Time
 	Publish   bool
-	Act       bool   // the viewer may pause and resume
-	Dead      string // address of its dead letters; empty: the viewer may not see them
-	All       string // address of all its messages
-	Schedules string // address of its schedules; empty: the viewer may not see them
-	River     *plot  // nil: it is being counted
+	Act       bool    // the viewer may pause and resume
+	Dead      string  // address of its dead letters; empty: the viewer may not see them
+	All       string  // address of all its messages
+	Schedules string  // address of its schedules; empty: the viewer may not see them
+	River     *plot   // nil: it is being counted
+	Wrong     []wrong // what the doctor found of it
 	Groups    groupList
 }
 
@@ -58,6 +59,11 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	view.counted = all[0]
 	if view.Groups, err = c.groups(ctx, v, topic); err != nil {
 		return nil, err
+	}
+	for _, f := range c.doctor.findings(ctx).Wrong {
+		if f.Name == topic && slices.Contains(ofTopics, f.Check) {
+			view.Wrong = append(view.Wrong, wrongOf(v, f))
+		}
 	}
 	view.topicDetail, err = c.caches.details.Get(ctx, topic, cache.Keep{Age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
 	if err != nil || !v.Reads() {

@@ -125,25 +125,23 @@ func (c *Console) wrongs(ctx context.Context, o *overview) {
 	o.Advice = slices.Compact(o.Advice)
 }
 
+// ofTopics are the checks whose findings name topics.
+var ofTopics = []string{"overdue", "paused", "dead", "blocked", "groups", "leases", "schedules"}
+
 // seenBy returns which findings one sees who does not see the whole store: those of topics, pushes and listeners that the
 // token permits. That others are wrong, too, is noted.
 func (c *Console) seenBy(ctx context.Context, o *overview) func(doctor.Finding) bool {
 	pushes, _ := c.pushesOf(ctx, o.visit) // the fault of Redis is that of the survey, here and of the listeners
 	listeners, _ := c.listeners(ctx)
 	return func(f doctor.Finding) bool {
-		switch f.Check {
-		case "listeners":
+		switch {
+		case f.Check == "listeners":
 			return slices.ContainsFunc(listeners, func(l notify.ListenerInfo) bool { return l.Name == f.Name && o.SeesPattern(l.Pattern) })
-		case "pushes":
+		case f.Check == "pushes":
 			return o.Can("listPushes") && slices.ContainsFunc(pushes, func(p pushRow) bool { return p.Name == f.Name })
-		case "schedules":
-			if !o.Can("listAllSchedules") {
-				return false
-			}
-		case "carrier":
+		case f.Check == "carrier":
 			return true
-		case "overdue", "paused", "dead", "blocked", "groups", "leases":
-		default:
+		case !slices.Contains(ofTopics, f.Check), f.Check == "schedules" && !o.Can("listAllSchedules"):
 			return false
 		}
 		o.Unseen = o.Unseen || f.Name == "" && !o.CoversAll() // there are more than the doctor names
