@@ -106,6 +106,6 @@ func TestPagesWithoutTheFirstShard(t *testing.T) {
 	t.Parallel()
 	v := serve(t, storetest.ShardAway(t, 8, 0), httpapi.Options{}).visitor()
 	v.get("/ui/").is(http.StatusOK).says("Topics in trouble", "Shard 0 is missing")
-	v.get("/ui/carriers").is(http.StatusOK).says("Terms of office", "Redis refuses the daemon", "What the doctor found")
+	v.get("/ui/carriers").is(http.StatusOK).says(`aria-label="Carriers"`, "Redis refuses the daemon", "What the doctor found")
 	v.get("/ui/broadcasts").is(http.StatusOK).says("Listeners are not known", "Logs")
 }

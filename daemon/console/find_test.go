@@ -321,7 +321,7 @@ func TestFindRights(t *testing.T) {
 	bury(t, s.store, "order.a", "why", "1")
 	bury(t, s.store, "secret.b", "hidden", "1", "2")
 	shop, reader, root := s.login("shop"), s.login("reader"), s.login("root")
-	shop.whole("/ui/find?q=state:dead").finds(1).says("order.a", "Looked at 1 of 1").hides("secret.b", "purge", "All that match, after")
+	shop.whole("/ui/find?q=state:dead").finds(1).says("order.a", "Looked at 1 of 1").hides("secret.b", "purge", "With all that match")
 	shop.whole("/ui/find?q=topic:secret.b").finds(0).says("Looked at 0 of 0", "nothing found")
 	export := shop.get("/ui/find/export?q=state:dead").is(http.StatusOK)
 	if strings.Count(export.body, "\n") != 1 {

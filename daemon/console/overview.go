@@ -88,7 +88,7 @@ func (c *Console) overview(ctx context.Context, v *visit) (any, error) {
 	if !v.CoversAll() {
 		topics = v.Patterns
 	}
-	if o.River, err = c.river(ctx, v, "The river: messages", survey.Now, topics, past); err != nil {
+	if o.River, err = c.river(ctx, v, "Delivered and due: messages", survey.Now, topics, past); err != nil {
 		missing = store.Missing(missing, err)
 	}
 	o.Missing = missing != nil

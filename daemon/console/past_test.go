@@ -62,7 +62,7 @@ func TestPastOfTopics(t *testing.T) {
 				stream := v.stream(path)
 				defer stream.close()
 				stream.says("acknowledged")
-				if word, n := pastOf(t, v.get(path).is(200).says("while the page was open")); word != "acknowledged" || n != 0 {
+				if word, n := pastOf(t, v.get(path).is(200).says("while the page was open", "None acknowledged, and none to come in this time.")); n != 0 {
 					t.Errorf("%s: %d are %s", path, n, word)
 				}
 			}
@@ -87,8 +87,7 @@ func TestNoPastOfManyTopics(t *testing.T) {
 	s := guarded(t, store)
 	storetest.Fill(t, store, 201, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("order.", i)} })
 	v := s.login("shop")
-	storetest.Eventually(t, "the river is there", func() bool { return strings.Contains(v.get("/ui/").body, "data-river") })
-	v.get("/ui/").is(200).says("The past is not known", "up to 200").hides("acknowledged</span>")
+	wait(t, v, "/ui/", "The past is not known").is(200).says("None to come in this time.", "up to 200").hides("acknowledged</span>")
 }
 
 // The river of a topic is drawn, and a table without JavaScript.

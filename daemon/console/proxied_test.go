@@ -151,7 +151,7 @@ func TestBrowsesBelowThePath(t *testing.T) {
 			p.Screenshot(picture + "/proxied" + strings.NewReplacer("/", "-", "?", "-").Replace(path) + ".png")
 		}
 	}
-	looks("Log in", "/ui/login?next=.%2F")
+	looks("Log in to Bellhop", "/ui/login?next=.%2F")
 	enter(p)
 	looks("Overview", "/ui/")
 	p.Loads(func() { p.Click("header nav a[href=topics]") })
@@ -199,13 +199,13 @@ func TestBrowsesBelowThePath(t *testing.T) {
 	p.Show(true)
 	p.Await("#lost", "You are logged out")
 	p.Loads(func() { p.Click("#lost a") })
-	looks("Log in", "/ui/login?next=carriers")
+	looks("Log in to Bellhop", "/ui/login?next=carriers")
 	enter(p)
 	looks("Carriers", "/ui/carriers")
 	p.Loads(func() { p.Click("header form button") })
-	looks("Log in", "/ui/login")
+	looks("Log in to Bellhop", "/ui/login")
 	p.Go(there.url + "/ui/topics?sort=name")
-	looks("Log in", "/ui/login?next=topics%3Fsort%3Dname")
+	looks("Log in to Bellhop", "/ui/login?next=topics%3Fsort%3Dname")
 	for _, url := range p.Requests() {
 		if !strings.HasPrefix(url, there.url+"/") && !strings.HasPrefix(url, "about:") {
 			t.Errorf("the browser asked for %s", url)

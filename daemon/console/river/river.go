@@ -4,6 +4,7 @@ package river
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func (r *River) JSON() (string, error) {
 		P50   []*float64 `json:"p50"` // in milliseconds
 		P99   []*float64 `json:"p99"`
 	}{Step: r.step.Seconds(), Now: r.now.Unix(), Unit: r.unit, Word: r.Word, Class: r.Class}
-	for _, b := range r.Bars {
+	for _, b := range r.Bars[r.unknown():] {
 		drawn.At = append(drawn.At, b.At.Unix())
 		drawn.Past = append(drawn.Past, b.Past)
 		drawn.Due = append(drawn.Due, b.Due)
@@ -134,6 +135,11 @@ func (r *River) JSON() (string, error) {
 	}
 	data, err := json.Marshal(drawn)
 	return string(data), err
+}
+
+// unknown returns how many of the first bars there is nothing to draw for, since nobody noted what happened.
+func (r *River) unknown() int {
+	return max(0, slices.IndexFunc(r.Bars, func(b Bar) bool { return b.Past != nil || b.Due != nil }))
 }
 
 func milliseconds(d *time.Duration) *float64 {
@@ -160,7 +166,7 @@ func (r *River) Known() (some []Bar) {
 func (r *River) IsLate() bool { return r.Word == "delivered" }
 
 // IsBare reports whether there is nothing to draw.
-func (r *River) IsBare() bool { return !r.Comes && len(r.Known()) == 0 }
+func (r *River) IsBare() bool { return len(r.Known()) == 0 }
 
 // Clock returns the time of a bar as short as its river permits.
 func (r *River) Clock(t time.Time) string {
