@@ -69,6 +69,10 @@ func play(role string) error {
 		return publishEntries(ctx, store)
 	case "bookkeeper":
 		return enterEntries(ctx, store, logger)
+	case "row-publisher":
+		return publishImports(ctx, store)
+	case "row-worker":
+		return workOnImports(ctx, store, logger)
 	case "listener":
 		return listenAs(ctx, store, logger)
 	case "daemon":
