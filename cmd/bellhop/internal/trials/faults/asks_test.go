@@ -98,6 +98,7 @@ func asked(m notify.Message) history.Record {
 		Lease: m.Lease.Milliseconds(), Try: m.TryTimeout.Milliseconds(), Fail: string(m.Fail),
 		LateAfter: m.LateAfter.Milliseconds(), LateMode: string(m.Late),
 		Mode: string(m.IfExists), After: m.Then == notify.After, MaxWait: m.MaxWait.Milliseconds(), Unique: m.UniqueFor.Milliseconds(),
+		Group: m.Group, AfterGroup: m.AfterGroup, Go: m.OnDead == "go",
 	}
 }
 

@@ -73,7 +73,7 @@ const rootFormat = script.DefaultPrefix + ":{0}:format"
 // read reads a key of a shard.
 func (r *reader) read(f *history.Final, name string) {
 	kind, topic, _ := strings.Cut(name, ":")
-	if topic != "" && strings.Contains(" scheduled ready line dead log ", " "+kind+" ") {
+	if topic != "" && strings.Contains(" scheduled ready line dead log grouped groups ", " "+kind+" ") {
 		r.belongs(f, topic, name)
 	}
 	switch kind {
@@ -101,6 +101,12 @@ func (r *reader) read(f *history.Final, name string) {
 		maps.Copy(f.Expiries, r.sorted(name))
 	case "messages":
 		r.records(f, name)
+	case "grouped":
+		for id := range r.sorted(name) {
+			if topic != "" {
+				f.Grouped = append(f.Grouped, record.Member(topic, id))
+			}
+		}
 	case "extras":
 		maps.Copy(f.Next, r.successors(name))
 	case "deaths":
@@ -114,7 +120,7 @@ func (r *reader) read(f *history.Final, name string) {
 	case "format", "carrier", "epoch", "waiting", "logs", "listeners", "places", "bridge", "secret", "logouts", "room", "mark", "taken",
 		"topics-seen", "topics-names", "topics-busy", "deaths-oldest", "deaths-newest", "deaths-kept", "lateness", "history-seconds", "history-minutes",
 		"claims", "workers", "keyed", "keys", "seats", "heads", "slots", "done", "done-first", "hooks", "endings", "standbys",
-		"pushes", "schedules", "schedules-due", "rules", "relayed":
+		"pushes", "schedules", "schedules-due", "rules", "relayed", "groups":
 	case "alarms":
 		for entry := range r.sorted(name) {
 			if !strings.HasPrefix(entry, "/") { // a topic that used up its rate, for which nobody rings any more

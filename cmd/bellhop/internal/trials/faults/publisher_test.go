@@ -48,7 +48,7 @@ func phase(err error) history.Phase {
 
 // refused reports whether an error means for certain that nothing was changed.
 func refused(err error) bool {
-	for _, known := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrNotFound, notify.ErrLeased, notify.ErrDead, notify.ErrLeaseLost, store.ErrCancelled} {
+	for _, known := range []error{notify.ErrInvalid, notify.ErrExists, notify.ErrNotFound, notify.ErrLeased, notify.ErrDead, notify.ErrLeaseLost, store.ErrCancelled, store.ErrGroupComplete, store.ErrGroupTaken, store.ErrFormat} {
 		if errors.Is(err, known) {
 			return true
 		}
@@ -72,7 +72,8 @@ type publishing struct {
 	id  string // beginning of its ids
 	n   int
 
-	sent []notify.Message // delayed messages, which may be cancelled or rescheduled
+	sent   []notify.Message      // delayed messages, which may be cancelled or rescheduled
+	groups map[string]*gathering // by topic
 
 	awaits *awaits
 }
@@ -92,7 +93,7 @@ func (a *actor) publish(ctx context.Context) error {
 		all.Go(func() { failed = a.publishInTransactions(ctx) })
 	}
 	for i := range publishers {
-		p := &publishing{actor: a, pub: pub, rnd: rand.New(rand.NewPCG(a.random, uint64(i))), id: fmt.Sprintf("%s-%d", a.process, i)}
+		p := &publishing{actor: a, pub: pub, rnd: rand.New(rand.NewPCG(a.random, uint64(i))), id: fmt.Sprintf("%s-%d", a.process, i), groups: make(map[string]*gathering)}
 		p.awaits = &awaits{ctx: ctx, actor: a}
 		all.Go(func() {
 			defer p.awaits.all.Wait()
@@ -112,6 +113,7 @@ func (p *publishing) step(ctx context.Context) {
 	case n < 40:
 		m := p.message()
 		p.one(ctx, m)
+		p.gather(ctx)
 		if slices.Contains(claimedTopics, m.Topic) && p.rnd.IntN(4) == 0 {
 			p.awaits.begin(m, time.Duration(1+p.rnd.IntN(3000))*time.Millisecond)
 		}
@@ -163,8 +165,11 @@ func (p *publishing) message() notify.Message {
 			m.IfBusy = "drop"
 		}
 	}
-	if slices.Contains(handledTopics, m.Topic) || slices.Contains(claimedTopics, m.Topic) {
+	if slices.Contains(groupedTopics, m.Topic) {
 		askFor(p.rnd.IntN, &m)
+		if p.rnd.IntN(7) == 0 { // one in 20 of all
+			p.join(&m)
+		}
 	}
 	return m
 }

@@ -502,7 +502,11 @@ func (w *world) drain(ctx context.Context) error {
 	var left []notify.Counts
 	if err := until("every message is settled", func() bool {
 		counts, err := storetest.Collect(w.inspector.Topics(ctx))
-		left = slices.DeleteFunc(counts, func(c notify.Counts) bool { return c.Scheduled+c.Ready+c.Blocked+c.Leased+c.Broadcasts == 0 })
+		left = slices.DeleteFunc(counts, func(c notify.Counts) bool {
+			held, wrong := w.held(ctx, c.Topic)
+			err = errors.Join(err, wrong)
+			return c.Scheduled+c.Ready+c.Blocked+c.Leased+c.Broadcasts == held
+		})
 		return err == nil && len(left) == 0
 	}); err != nil {
 		return fmt.Errorf("%w; left: %+v", err, left)

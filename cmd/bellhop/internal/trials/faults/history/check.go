@@ -42,6 +42,7 @@ func Check(records []Record, final Final, bounds Bounds) (Report, error) {
 	c.checkOrder()
 	c.checkKeys()
 	c.checkLimits()
+	c.checkGroups()
 	c.checkHands()
 	c.checkAsked()
 	sent := c.sent()

@@ -41,7 +41,7 @@
 //
 //   - Publish, Broadcast: Topic, ID, Key, Busy, TTL, Limit, Lease, Try, Fail, LateAfter, LateMode; of
 //     one with a Version: Mode, After, MaxWait, Unique. OK: Due as acknowledged, State,
-//     Outcome, Previous. One that was kept or refused ends with No.
+//     Outcome, Previous. One that was kept or refused ends with No. Group, or AfterGroup with Go, of one without a Version.
 //   - Cancel, CancelNext: Topic, ID; Stop; OK: State it was in. Reschedule: Topic, ID; OK: Due.
 //   - Claim: Topic, or Topics; Lease, Count, the most; Now if it acknowledges. Before its
 //     end, an event Take for each claimed message, with the same N: Topic, ID, Due, Attempt,

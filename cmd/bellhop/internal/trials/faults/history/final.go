@@ -22,6 +22,7 @@ type Final struct {
 	Dropped  map[string]int64  // topic → its counter of dropped messages
 	Attempts map[string]int64  // member → attempts used up
 	Expiries map[string]int64  // member → expiry ms
+	Grouped  []string          // members of groups
 	Deaths   []string          // members that have a reason
 	Leases   map[string]int64  // topic → its counter of leased messages
 	Waiting  map[string]int64  // topic → its counter of broadcasts to come

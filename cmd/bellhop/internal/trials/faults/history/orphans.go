@@ -33,6 +33,9 @@ func (c *checker) orphans() {
 	for member := range f.Expiries {
 		c.homeless("an expiry", member)
 	}
+	for _, member := range f.Grouped {
+		c.homeless("a group", member)
+	}
 	for member := range deaths {
 		c.homeless("a reason of death", member)
 	}

@@ -117,6 +117,10 @@ type Record struct {
 	Forgotten bool   `json:"forgotten,omitempty"`  // of an Ack: memory was short, so the message is not kept
 	Wait      int64  `json:"wait,omitempty"`       // of an Await, at the most, ms
 
+	Group      string `json:"group,omitempty"`       // of the topic, in which the message is
+	AfterGroup string `json:"after_group,omitempty"` // TOPIC:NAME of that for which it waits
+	Go         bool   `json:"go,omitempty"`          // dead ones of that count as ended
+
 	Listener string `json:"listener,omitempty"` // one of the process's listeners
 	Name     string `json:"name,omitempty"`     // name of a named listener
 	Pattern  string `json:"pattern,omitempty"`

@@ -271,6 +271,12 @@ func (s *script) fields(r *history.Record, words []string) {
 			r.Result = value
 		case "forgotten":
 			r.Forgotten = value == "true"
+		case "group":
+			r.Group = value
+		case "after_group":
+			r.AfterGroup = value
+		case "go":
+			r.Go = value == "true"
 		case "wait":
 			r.Wait = s.number(value)
 		default:

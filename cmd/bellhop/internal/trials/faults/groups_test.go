@@ -1,0 +1,74 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
+)
+
+// groupedTopics are those of which messages are in groups.
+var groupedTopics = slices.Concat(handledTopics, claimedTopics)
+
+// A gathering is a group to which a publisher adds messages.
+type gathering struct {
+	name string
+	left int // until it publishes what waits for it
+}
+
+// join has a message be in a group.
+func (p *publishing) join(m *notify.Message) {
+	g := p.groups[m.Topic]
+	if g == nil {
+		g = &gathering{p.nextID(), 1 + p.rnd.IntN(6)}
+		p.groups[m.Topic] = g
+	}
+	m.Group = g.name
+	g.left--
+}
+
+// gather publishes what waits for groups that are large enough. Each second time another message is to wait, too, and one of the group comes late.
+func (p *publishing) gather(ctx context.Context) {
+	for _, topic := range groupedTopics {
+		g := p.groups[topic]
+		if g == nil || g.left > 0 {
+			continue
+		}
+		delete(p.groups, topic)
+		for range 1 + p.rnd.IntN(2) {
+			m := notify.Message{Topic: topic, ID: p.nextID(), Body: []byte("x"), AfterGroup: topic + ":" + g.name, OnDead: []string{"", "go"}[p.rnd.IntN(2)]}
+			if p.rnd.IntN(4) == 0 {
+				p.join(&m)
+			}
+			p.one(ctx, m)
+			if p.rnd.IntN(6) == 0 {
+				p.sent = append(p.sent, m) // to be cancelled, or given a time
+			}
+		}
+		if p.rnd.IntN(2) == 0 {
+			p.one(ctx, notify.Message{Topic: topic, ID: p.nextID(), Body: []byte("x"), Group: g.name})
+		}
+	}
+}
+
+// held returns how many messages of a topic wait for groups that dead letters hold, and were given no time.
+func (w *world) held(ctx context.Context, topic string) (n int64, err error) {
+	for cursor, more := "", true; more && err == nil; more = cursor != "" {
+		var groups []store.Group
+		groups, cursor, err = store.ListGroups(ctx, w.store, topic, cursor, store.MaxGroups)
+		for _, g := range groups {
+			if g.State == store.GroupHeld && g.Left == g.Dead {
+				n++
+			}
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	soon := fmt.Sprint(time.Now().AddDate(1, 0, 0).UnixMilli())
+	waiting, err := w.store.Client().ZCount(ctx, w.store.KeysOf(topic).Scheduled(topic), soon, "+inf").Result()
+	return min(n, waiting), err
+}
