@@ -207,10 +207,12 @@ func twice(runs []*importRun) string {
 }
 
 // early returns what became of a message before a line at which all of its group had ended, if that is wrong. One that fails for good may have died
-// as its lease ended.
+// as its lease ended, even before its handler began.
 func (l *importLedger) early(id string, line int, fails bool) string {
 	last := l.last(id)
 	switch {
+	case last == nil && fails:
+		return ""
 	case last == nil:
 		return "was not handled"
 	case last.began > line:
@@ -275,6 +277,7 @@ func TestLedgerOfImportsIsChecked(t *testing.T) {
 		"the link before":              {chain, "a1 a1. b1 c1 b1. c1.", "c was early: b ended behind it"},
 		"one is dead":                  {goes, "a1 dies1 a1. dies1. c1=1/1", ""},
 		"one died with its process":    {goes, "a1 dies1 a1. c1=1/1", ""},
+		"one died in a queue":          {goes, "a1 a1. c1=1/1", ""},
 		"one dies behind it":           {goes, "a1 a1. c1=1/1 dies1 dies1.", "c was early: dies was handled behind it"},
 		"it counts wrongly":            {goes, "a1 dies1 a1. dies1. c1=2/0", "c counts 2/0, want 1/1"},
 	} {

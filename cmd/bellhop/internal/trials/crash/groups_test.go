@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -25,6 +26,7 @@ const (
 	addedRows    = 5 // that a handler publishes
 	importers    = 8 // goroutines of the publisher
 	importLease  = time.Second
+	secondLife   = 1000        // is added to the attempts of those that were dead
 	sinceRequeue = ".requeued" // behind the name of the ledger: a file that is there once dead letters were requeued
 )
 
@@ -154,10 +156,15 @@ func (h *importHouse) killUntil(enough int, meanwhile func()) {
 	}
 }
 
-// requeue requeues dead letters whose group waits for them.
+// requeue requeues the dead letters that groups wait for.
 func (h *importHouse) requeue() {
 	h.Helper()
-	ids := slices.DeleteFunc(storetest.Dead(h.T, h.store, rowTopic), func(id string) bool { return !strings.Contains(id, "dies-stop") })
+	var ids []string
+	for _, one := range h.all {
+		if one.onDead == "stop" && !h.ledger.ended(one.callback) {
+			ids = append(ids, slices.DeleteFunc(slices.Clone(one.rows), func(id string) bool { return !dies(id) })...)
+		}
+	}
 	_, err := storetest.Inspector(h.T, h.store).Requeue(h.Context(), rowTopic, ids...)
 	storetest.Must(h.T, err)
 }
@@ -189,6 +196,7 @@ func (h *importHouse) complete() {
 func TestGroupsWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	h := openImports(t, *groupsFlag)
+	defer h.explain()
 	held := 0
 	for _, one := range h.all {
 		if one.onDead == "stop" {
@@ -218,6 +226,25 @@ func TestGroupsWhileProcessesAreKilled(t *testing.T) {
 		t.Error(text)
 	}
 	h.report(time.Since(began), again)
+}
+
+// explain prints what is not done, if the test failed.
+func (h *importHouse) explain() {
+	if !h.Failed() {
+		return
+	}
+	for _, one := range h.all {
+		if h.ledger.ended(one.callback) {
+			continue
+		}
+		g, some, err := store.ShowGroup(context.Background(), h.store, one.topic, one.name)
+		h.Logf("the first group that is not done: %+v, %+v, %v", g, some, err)
+		break
+	}
+	for _, p := range slices.Concat(h.daemons, h.workers) {
+		log := p.log()
+		h.Logf("%v says at the end: %s", p.Env[len(p.Env)-2:], log[max(0, len(log)-500):])
+	}
 }
 
 // report prints what was done.

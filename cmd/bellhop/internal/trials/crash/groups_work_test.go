@@ -146,15 +146,19 @@ func workOnImports(ctx context.Context, db *notify.Store, logger *slog.Logger) e
 		return err
 	}
 	handle := func(ctx context.Context, d *subscribers.Delivery) error {
+		attempt, lives := d.Attempt, livesAgain(file.Name(), d.ID)
+		if lives {
+			attempt += secondLife
+		}
 		counts := d.Headers[store.HeaderAfterAcked] + "/" + d.Headers[store.HeaderAfterDead]
-		if err := book(file, "begin", d.ID, d.Attempt, counts, claimed(d).UnixMilli(), d.HandedOver); err != nil {
+		if err := book(file, "begin", d.ID, attempt, counts, claimed(d).UnixMilli(), d.HandedOver); err != nil {
 			return err
 		}
-		err := handleImport(ctx, pub, file.Name(), d)
+		err := handleImport(ctx, pub, d.ID, lives)
 		if err != nil && !errors.Is(err, errFails) {
 			return err
 		}
-		return cmp.Or(book(file, "end", d.ID, d.Attempt), err)
+		return cmp.Or(book(file, "end", d.ID, attempt), err)
 	}
 	for _, topic := range []string{rowTopic, partTopic} {
 		if err := sub.Handle(topic, handle, subscribers.HandleOptions{Concurrency: 16}); err != nil {
@@ -164,13 +168,19 @@ func workOnImports(ctx context.Context, db *notify.Store, logger *slog.Logger) e
 	return sub.Run(ctx)
 }
 
+// livesAgain reports whether a row that was dead is handled since dead letters were requeued.
+func livesAgain(ledger, id string) bool {
+	_, err := os.Stat(ledger + sinceRequeue)
+	return strings.Contains(id, "dies-stop") && err == nil
+}
+
 // errFails is the error of a handler of a row that is to die.
 var errFails = errors.New("a row that fails")
 
 // handleImport is what a handler of a row does, as its id says: it fails, for good or until dead letters were requeued; or it adds members to its group.
-func handleImport(ctx context.Context, pub *notify.Publisher, ledger string, d *subscribers.Delivery) error {
+func handleImport(ctx context.Context, pub *notify.Publisher, id string, lives bool) error {
 	time.Sleep(rand.N(2 * time.Millisecond))
-	number, rest, _ := strings.Cut(d.ID, ".")
+	number, rest, _ := strings.Cut(id, ".")
 	n, err := strconv.Atoi(number)
 	if err != nil {
 		return err
@@ -178,10 +188,8 @@ func handleImport(ctx context.Context, pub *notify.Publisher, ledger string, d *
 	switch {
 	case strings.Contains(rest, "dies-go"):
 		return errFails
-	case strings.Contains(rest, "dies-stop"):
-		if _, err := os.Stat(ledger + sinceRequeue); err != nil {
-			return fmt.Errorf("%w: %w", errFails, subscribers.ErrBury)
-		}
+	case strings.Contains(rest, "dies-stop") && !lives:
+		return fmt.Errorf("%w: %w", errFails, subscribers.ErrBury)
 	case strings.HasSuffix(rest, "adds0"):
 		one := importOf(n)[0]
 		return publishRows(ctx, pub, one.messages(one.added), nil)
