@@ -29,10 +29,9 @@ if not ids[1] then
   return { 0 }
 end
 for i, id in ipairs(ids) do members[i] = topic .. ':' .. id end
-local records, left = Messages.records_of(members), {}
+local records = Messages.records_of(members)
 for i, record in ipairs(records) do
   if record and Messages.options_of(record).group == name then call('HSET', MESSAGES, members[i], without(record)) end
-  left[i] = ids[i]
 end
-call('ZREM', grouped_of(topic), unpack(left))
-return { #left }
+call('ZREM', grouped_of(topic), unpack(ids, 1, #records))
+return { #records }
