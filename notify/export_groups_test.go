@@ -123,6 +123,16 @@ func TestCallbackAmidAnImport(t *testing.T) {
 	m.all("claim 1 = b\n\tack b\n\tcarry\n\thas done left=none acked=2")
 }
 
+// What the carrier was to look at before an import began does not come amid that.
+func TestLookAmidAnImport(t *testing.T) {
+	t.Parallel()
+	m := moveGroups(t, "publish b group=g delay=1h\n\tpublish done after_group=orders:g = scheduled")
+	m.Play("publish a group=g\n\tpublish done after_group=orders:g = scheduled\n\tclaim 1 = a\n\tack a\n\tcancel done = scheduled")
+	m.all("carry\n\tis done=scheduled\n\thas done left=0", doneLine)
+	m.all("carry\n\tis done=scheduled\n\thas done left=1", idLine("b"), groupLine)
+	m.all("cancel b = scheduled\n\tcarry\n\thas done left=none acked=1 cancelled=1")
+}
+
 // A complete group stays so elsewhere: its name is taken, what came stays as due as it was, and what is exported again is the same.
 func TestExportOfCompleteGroup(t *testing.T) {
 	t.Parallel()
@@ -160,6 +170,23 @@ func TestExportOfSecondGroupOfAName(t *testing.T) {
 	`)
 	m.all("is old=scheduled\n\thas old left=none\n\thas done left=1", doneLine, idLine("old"), idLine("a"), groupLine)
 	m.all("claim 1 = a\n\tack a\n\tcarry\n\thas done left=none acked=1\n\tis old=scheduled")
+}
+
+// Groups come behind all messages, once each, and what cannot be read of them is left out.
+func TestExportOfGroups(t *testing.T) {
+	t.Parallel()
+	p := storetest.NewPlayer(t, storetest.Scenario{})
+	p.Play("publish a b group=g\n\tpublish c group=h\n\tpublish d\n\tredis HSET groups:orders \"#7\" ~g")
+	var out bytes.Buffer
+	sum, err := p.Inspector.Export(t.Context(), &out, nil)
+	storetest.Must(t, err)
+	storetest.Is(t, "groups", sum.Groups, 2)
+	storetest.Is(t, "what is left out", sum.LeftOut, 1)
+	var groups []bool
+	for line := range strings.Lines(out.String()) {
+		groups = append(groups, strings.HasPrefix(line, `{"kind":"group"`))
+	}
+	storetest.Same(t, "which lines are of groups", []bool{false, false, false, false, true, true}, groups)
 }
 
 func sortedLines(lines []string) []string { return slices.Sorted(slices.Values(lines)) }
