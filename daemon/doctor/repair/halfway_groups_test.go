@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -48,6 +49,16 @@ var groupHalfways = []halfway{
 		if err := purgesA(t, db); err != nil {
 			t.Error(err)
 		}
+	}},
+	{name: "forget a group", ready: both(isGrouped, waitsFor("")), stays: []string{"a"}, call: forgets, again: func(t *testing.T, db *notify.Store) {
+		if err := forgets(t, db); err != nil && !errors.Is(err, store.ErrNoGroup) {
+			t.Error(err)
+		}
+		atOnce(t, db)
+	}},
+	{name: "restore a group", ready: isRestored, stays: []string{"a", "done"}, call: restoresGroup, again: func(t *testing.T, db *notify.Store) {
+		storetest.Should(t, restoresGroup(t, db))
+		atOnce(t, db)
 	}},
 	{name: "make what waits for a group due", ready: both(isOfGroup(""), endsLast), stays: []string{"done"}, call: carries},
 }
@@ -97,6 +108,25 @@ func isGroupedAndDead(t *testing.T, db *notify.Store) {
 	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Group: "g"})
 	claimIt(t, db)
 	isBuried(t, db)
+}
+
+// isRestored restores the message a, which is in the group, and what waits for that, as an import does before the group itself.
+func isRestored(t *testing.T, db *notify.Store) {
+	done := callback("")
+	done.Due, done.Restore = record.MaxDue, new(notify.Restore)
+	for _, m := range []notify.Message{{ID: "a", Due: later, Group: "g", Restore: new(notify.Restore)}, done} {
+		storetest.Must(t, publishes(m)(t, db))
+	}
+}
+
+// restoresGroup restores the group behind its messages.
+func restoresGroup(t *testing.T, db *notify.Store) error {
+	return storetest.ErrOf(db.Of(mail).RestoreGroup(t.Context(), &store.ExportedGroup{Topic: mail, Name: "g", Acked: 1, Callback: mail + ":done"}))
+}
+
+func forgets(t *testing.T, db *notify.Store) error {
+	_, _, err := store.ForgetGroup(t.Context(), db, mail, "g")
+	return err
 }
 
 // waitsForOneMore has a message wait for the group, in which the message b is, too.
