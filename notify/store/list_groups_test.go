@@ -212,6 +212,24 @@ func TestGroupOfEarlyCallback(t *testing.T) {
 	storetest.Fails(t, "joins", err, store.ErrGroupComplete)
 }
 
+// Large messages of a group that is forgotten are in none, however many records one call reads.
+func TestForgetGroupOfLargeMessages(t *testing.T) {
+	t.Parallel()
+	db, topic := storetest.Open(t), "rows"
+	const n = 40
+	for i := range n {
+		storetest.Publish(t, db, notify.Message{Topic: topic, ID: fmt.Sprint("m", i), Group: "g", Body: make([]byte, 250_000)})
+	}
+	if left, _, err := store.ForgetGroup(t.Context(), db, topic, "g"); left != n || err != nil {
+		t.Error(left, err)
+	}
+	for i := range n {
+		info, err := storetest.Inspector(t, db).Inspect(t.Context(), topic, fmt.Sprint("m", i))
+		storetest.Must(t, err)
+		storetest.Is(t, "the group of a message", info.Group, "")
+	}
+}
+
 // A group that is complete is forgotten without what came of it.
 func TestForgetCompleteGroup(t *testing.T) {
 	t.Parallel()
