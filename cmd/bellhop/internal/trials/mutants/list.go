@@ -876,6 +876,168 @@ var mutants = []mutant{
 		ofStore, "TestGroupsAreMended",
 	},
 	{
+		"a message leaves its group while it has its record",
+		change{
+			lua + "shared/groups.lua",
+			"  for _, member in ipairs(members) do all[member] = how or all[member] or 'cancelled' end\n",
+			"  for _, member in ipairs(members) do\n    all[member] = how or all[member] or 'cancelled'\n    if how == 'acked' then call('ZREM', grouped_of(topic), string.sub(member, #topic + 2)) end\n  end\n",
+		},
+		ofRepair, "TestStoppedHalfwayByThirds",
+	},
+	{
+		"the housekeeping takes members away that have records",
+		change{
+			lua + "shared/callbacks.lua",
+			"    Groups.touch(topic, doubtful_of(",
+			"    for _, member in ipairs(doubtful_of(topic, ids, score_of)) do call('ZREM', grouped_of(topic), string.sub(member, #topic + 2)) end\n    Groups.touch(topic, doubtful_of(",
+		},
+		ofStore, "TestGroupsAreMended",
+	},
+	{
+		"a message that is kept joins the group of the other",
+		change{
+			lua + "shared/batch.lua",
+			"  if b.seen[member] or taken and not Messages.is_freed(member, taken, b.now) then return -1 end\n",
+			"  if b.seen[member] or taken and not Messages.is_freed(member, taken, b.now) then\n    if group then note_group(b, lists, topic, string.sub(member, #topic + 2), group, had) end\n    return -1\n  end\n",
+		},
+		ofStore, "TestGroups",
+	},
+	{
+		"a callback comes amid an import",
+		change{
+			lua + "shared/callbacks.lua",
+			"or not g.callback or g.restoring or Callbacks",
+			"or not g.callback or Callbacks",
+		},
+		ofNotify, "TestLookAmidAnImport",
+	},
+	{
+		"a group is not being restored",
+		change{
+			lua + "shared/groups.lua",
+			"restoring = restored and 1 or nil",
+			"restoring = nil",
+		},
+		ofNotify, "TestImportOfGroup|TestCallbackAmidAnImport",
+	},
+	{
+		"an import changes a group that is there",
+		change{
+			lua + "shared/callbacks.lua",
+			"if since or g and not g.restoring then return false end",
+			"if since then return false end",
+		},
+		ofNotify, "TestImportOfGroup",
+	},
+	{
+		"a restored group forgets what became of those that left",
+		change{
+			lua + "shared/callbacks.lua",
+			"    if had[how] then g[how] = (g[how] or 0) + had[how] end\n",
+			"",
+		},
+		ofNotify, "TestImportOfGroup",
+	},
+	{
+		"a restored group is not complete",
+		change{
+			lua + "shared/callbacks.lua",
+			"  if not waits then g.complete = had.complete end\n",
+			"",
+		},
+		ofNotify, "TestExportOfCompleteGroup",
+	},
+	{
+		"nobody looks at a restored group of which nobody is left",
+		change{
+			lua + "shared/callbacks.lua",
+			"  if member and not g.complete and Callbacks.left(topic, g) == 0 then look_at(topic, had.name, now) end\n",
+			"",
+		},
+		ofNotify, "TestImportOfGroupThatEnded",
+	},
+	{
+		"groups are exported before the messages",
+		change{
+			"notify/export.go",
+			"\tfor cursor := \"0\"; ; {\n\t\tnext, err := e.step(",
+			"\tif err := e.groups(ctx); err != nil {\n\t\treturn err\n\t}\n\tfor cursor := \"0\"; ; {\n\t\tnext, err := e.step(",
+		},
+		ofNotify, "TestExportOfGroups",
+	},
+	{
+		"a group that cannot be restored is exported",
+		change{
+			"notify/export_groups.go",
+			"if g.Check() != nil {",
+			"if false {",
+		},
+		ofNotify, "TestExportOfGroups",
+	},
+	{
+		"a repair leaves an entry of nobody in a group",
+		change{
+			lua + "repair/groups.lua",
+			"if Repair.wrong('of nothing', member, KEY, 'removed') then call('ZREM', KEY, id) end",
+			"Repair.wrong('of nothing', member, KEY, 'removed')",
+		},
+		ofRepair, "TestDamagedGroups",
+	},
+	{
+		"a repair does not see who is dead in a group",
+		change{
+			lua + "repair/groups.lua",
+			"local right = n + (try('ZSCORE', dead_of(topic), member) and 0.5 or 0)",
+			"local right = score",
+		},
+		ofRepair, "TestDamagedGroups",
+	},
+	{
+		"a repair has a group with the wrong number",
+		change{
+			lua + "repair/groups.lua",
+			"  elseif other ~= n or since ~= g.complete then",
+			"  elseif false then",
+		},
+		ofRepair, "TestDamagedGroups",
+	},
+	{
+		"a callback comes while a repair makes its group anew",
+		change{
+			lua + "repair/grouped.lua",
+			"Callbacks.hold(topic, upto) end",
+			"end",
+		},
+		ofRepair, "TestRepairHoldsGroups",
+	},
+	{
+		"a repair holds groups for good",
+		change{
+			"daemon/doctor/repair/groups.go",
+			"err = r.holdGroups(ctx, grouped, 0)",
+			"err = nil",
+		},
+		ofRepair, "TestRepairHoldsGroups",
+	},
+	{
+		"a repair does not name a callback again",
+		change{
+			lua + "repair/records.lua",
+			"  Callbacks.await_again({ member = member, after_group = options.after_group, on_dead = options.on_dead }, now)\n",
+			"",
+		},
+		ofRepair, "TestDamagedGroups",
+	},
+	{
+		"members leave a forgotten group whose records still name it",
+		change{
+			lua + "forget_group.lua",
+			"unpack(ids, 1, #records))\nreturn { #records }",
+			"unpack(ids))\nreturn { #ids }",
+		},
+		ofStore, "TestForgetGroupOfLargeMessages",
+	},
+	{
 		"a callback lies in another shard than its group",
 		change{
 			"notify/group.go",
