@@ -68,9 +68,11 @@ func (w *world) selects(ctx context.Context) error {
 func (w *world) find(ctx context.Context, question string) (ids []string, err error) {
 	find := exec.CommandContext(ctx, bellhop, "find", question, "--json")
 	find.Env = append(os.Environ(), "BELLHOP_REDIS_URL="+w.config().URL)
+	var said strings.Builder
+	find.Stderr = &said
 	out, err := find.Output()
 	if err != nil {
-		return nil, fmt.Errorf("bellhop find %s: %w: %s", question, err, out)
+		return nil, fmt.Errorf("bellhop find %s: %w: %s%s", question, err, said.String(), out)
 	}
 	var found calls.Found
 	if err := json.Unmarshal(out, &found); err != nil {

@@ -80,14 +80,14 @@ func TestUpgradeByButtonAndByDev(t *testing.T) {
 	_, at, _ := strings.Cut(env[len(env)-1], "=")
 	v := newVisitor(t, "http://"+at+"/ui/")
 	page := v.await("carriers", `<strong>format</strong>: 10, and this version works with 11, which adds more<br>`)
-	if !strings.Contains(page, "run bellhop upgrade, which names the older programs that are left") || !strings.Contains(page, `<button id="upgrade">Upgrade</button>`) {
+	if !strings.Contains(page, "run bellhop upgrade, which names the older programs that are left") || !strings.Contains(page, `formaction="acts/upgrade"`) {
 		t.Errorf("the page of carriers: %s", page)
 	}
 	asked := v.send("acts/upgrade", page)
 	if !strings.Contains(asked, "Upgrade the store from format 10 to 11, which adds more? It shuts out older programs, such as an older version, which made a call ") {
 		t.Errorf("it is not asked whether that is meant: %s", asked)
 	}
-	if done := v.send("acts/upgrade", asked, "sure", "1"); !strings.Contains(done, "Upgraded the store to format 11") || strings.Contains(done, `id="upgrade"`) {
+	if done := v.send("acts/upgrade", asked, "sure", "1"); !strings.Contains(done, "Upgraded the store to format 11") || strings.Contains(done, `formaction="acts/upgrade"`) {
 		t.Errorf("it is not said that the store is upgraded: %s", done)
 	}
 	if again := v.send("acts/upgrade", v.await("carriers", "Carriers"), "sure", "1"); !strings.Contains(again, "There is nothing to upgrade") {
