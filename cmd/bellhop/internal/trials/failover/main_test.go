@@ -166,7 +166,11 @@ func serve(t *testing.T, c notify.Config) string {
 // setDefaults sets the topic settings of the daemons' configuration, which daemons set only after they serve.
 func setDefaults(t *testing.T, c notify.Config) {
 	t.Helper()
-	storetest.Set(t, open(t, c), notify.AllTopics, notify.SettingsChange{Attempts: new(attempts), Lease: new(lease)})
+	inspector := storetest.Inspector(t, open(t, c))
+	storetest.Eventually(t, "settings are taken, for which a master may miss its replicas", func() bool {
+		_, err := inspector.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(attempts), Lease: new(lease)})
+		return err == nil
+	})
 }
 
 // logger logs to the test's output if the test is verbose.
