@@ -117,10 +117,10 @@ func TestCarriersOfSome(t *testing.T) {
 			}
 		}
 	}
-	s.login("root").get("/ui/carriers").is(200).says("mixed", "spy", "secret.plan", "v4.2.0", `<td class="n">7</td><td>order.new, secret.plan`, `<td class="n">0</td><td>secret.plan`, "What the doctor found")
+	s.login("root").get("/ui/carriers").is(200).says("mixed", "spy", "secret.plan", "v4.2.0", `<td data-label="Leased" class="n">7</td><td class="below" data-label="Topics">order.new, secret.plan`, `<td data-label="Leased" class="n">0</td><td class="below" data-label="Topics">secret.plan`, "What the doctor found")
 	s.login("metrics").get("/ui/carriers").is(200).says("spy", "secret.plan").hides("What the doctor found")
-	wait(t, s.login("reader"), "/ui/carriers", "<td>order.&gt;</td>")
-	s.login("reader").get("/ui/carriers").is(200).says("mixed", `<td class="n">3</td><td>order.new</td>`).hides("spy", "secret", "What the doctor found")
+	wait(t, s.login("reader"), "/ui/carriers", ">order.&gt;</td>")
+	s.login("reader").get("/ui/carriers").is(200).says("mixed", `<td data-label="Leased" class="n">3</td><td class="below" data-label="Topics">order.new</td>`).hides("spy", "secret", "What the doctor found")
 	s.login("shop").get("/ui/carriers").is(200).says(`aria-label="Carriers"`).hides("mixed", "spy", "secret", "What the doctor found")
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
@@ -27,6 +28,7 @@ var findPage = page{
 // A findView is what the page of a search shows.
 type findView struct {
 	*visit
+	Now      time.Time
 	Q        string
 	Asked    bool
 	Examples []example
@@ -87,7 +89,7 @@ func markOf(q string, err error) *mark {
 
 // find answers a question.
 func (c *Console) find(ctx context.Context, v *visit) (any, error) {
-	view := &findView{visit: v, Q: v.query("q"), Examples: examples, Offers: allOffers()}
+	view := &findView{visit: v, Now: c.now(ctx), Q: v.query("q"), Examples: examples, Offers: allOffers()}
 	if err := calls.Named("find").Admits(v.Client); err != nil {
 		return nil, err
 	}

@@ -23,6 +23,10 @@ var functions = template.FuncMap{
 	"moment": moment,
 	"bytes":  sized,
 	"once":   notify.NewID,
+	"cell":   cell,
+	"text":   textCell,
+	"when":   timeCell,
+	"since":  since,
 }
 
 // grouped returns a number with commas between groups of three digits.

@@ -28,13 +28,13 @@ func TestGroups(t *testing.T) {
 	}
 	storetest.Publish(t, db, notify.Message{Topic: done, ID: "end", AfterGroup: "order.a:import-7"})
 	const group = "topics/order.a/groups/import-7"
-	row := `<a href="` + group + `">import-7</a></th><td>waiting</td><td class="n">2</td><td class="n">0</td><td><a href="topics/` + done + `/messages/end">` + done + `:end</a></td>`
+	row := `<a href="` + group + `">import-7</a></th><td class="at">waiting</td><td class="n" data-label="Left">2</td><td class="n nil" data-label="Dead">0</td><td class="below" data-label="Callback"><a href="topics/` + done + `/messages/end">` + done + `:end</a></td>`
 	for _, v := range []*visitor{root, shop} {
 		v.get("/ui/topics/order.a").is(http.StatusOK).says("<h2>Groups", row).hides("Earlier groups", "Latest groups")
-		v.get("/ui/"+group).is(http.StatusOK).says("Waits for 2; then "+done+":end comes", `<a href="topics/order.a/messages/r-0">r-0</a></th><td>ready</td>`, "<dt>Left</dt><dd>2</dd>", `href="find?q=topic%3Aorder.a&#43;group%3Aimport-7"`)
+		v.get("/ui/"+group).is(http.StatusOK).says("Waits for 2; then "+done+":end comes", `<a href="topics/order.a/messages/r-0">r-0</a></th><td class="at">ready</td>`, "<dt>Left</dt><dd>2</dd>", `href="find?q=topic%3Aorder.a&#43;group%3Aimport-7"`)
 		v.get("/ui/topics/order.a/messages/r-0").is(http.StatusOK).says(`In the group <a href="` + group + `">import-7</a>`)
 		v.get("/ui/topics/"+done+"/messages/end").is(http.StatusOK).says("Scheduled, after order.a:import-7, of which 2 are left", `Waits for the group <a href="`+group+`">`)
-		v.get("/ui/topics/" + done).is(http.StatusOK).says(`<td class="n">–</td><td>after order.a:import-7</td>`)
+		v.get("/ui/topics/" + done).is(http.StatusOK).says(`<td class="n nil">–</td><td class="below">after order.a:import-7</td>`)
 	}
 	s.login("reader").get("/ui/topics/order.a").is(http.StatusOK).hides("import-7")
 	s.login("reader").get("/ui/" + group).is(http.StatusForbidden)
@@ -49,8 +49,8 @@ func TestGroups(t *testing.T) {
 	for _, d := range got {
 		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), hostile[0])))
 	}
-	root.get("/ui/topics/order.a").says(`<td class="dead">held</td>`)
-	root.get("/ui/"+group).says("Waits for 2, all dead; then "+done+":end comes", `r-1</a></th><td class="dead">dead</td>`).hides("<script>alert")
+	root.get("/ui/topics/order.a").says(`<td class="at dead">held</td>`)
+	root.get("/ui/"+group).says("Waits for 2, all dead; then "+done+":end comes", `r-1</a></th><td class="at dead">dead</td>`).hides("<script>alert")
 }
 
 // Groups are listed a page at a time. Whoever may administer forgets one, and is asked before.

@@ -236,15 +236,15 @@ func TestWhoListensOnThePage(t *testing.T) {
 	})
 	t.Cleanup(func() { close(end) })
 	for _, name := range []string{"root", "reader"} {
-		wait(t, s.login(name), "/ui/broadcasts", "<td>&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
+		wait(t, s.login(name), "/ui/broadcasts", ">&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
 	}
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "held", Broadcast: true, Body: []byte("x")})
 	for _, name := range []string{"root", "reader"} {
-		wait(t, s.login(name), "/ui/broadcasts", "<td>&lt;b&gt;desk&lt;/b&gt; (1 held)</td>").hides("<b>desk")
+		wait(t, s.login(name), "/ui/broadcasts", ">&lt;b&gt;desk&lt;/b&gt; (1 held)</td>").hides("<b>desk")
 	}
-	s.login("shop").get("/ui/broadcasts").is(http.StatusOK).says("<td>somebody</td>").hides("desk", "held)")
+	s.login("shop").get("/ui/broadcasts").is(http.StatusOK).says(">somebody</td>").hides("desk", "held)")
 	const of = "/ui/broadcasts/of?topic=order.a&id=held"
-	s.login("root").get(of).is(http.StatusOK).says("It was sent", ">leased</span>", "<td>&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
+	s.login("root").get(of).is(http.StatusOK).says("It was sent", ">leased</span>", ">&lt;b&gt;desk&lt;/b&gt;</td>").hides("<b>desk")
 	s.login("shop").get(of).is(http.StatusOK).says(">leased</span>").hides("desk")
 	s.login("reader").get(of).is(http.StatusForbidden)
 }
@@ -280,7 +280,7 @@ func TestBroadcastsPage(t *testing.T) {
 	root.act("/ui/broadcasts", "/ui/broadcasts", "topic", "secret.later", "body", "43", "delay", "2h", "id", "b2").is(http.StatusSeeOther)
 	wait(t, root, "/ui/broadcasts", "billing")
 	wait(t, root, "/ui/broadcasts", "spy")
-	root.get("/ui/broadcasts").says("billing", "spy", `href="broadcasts/remove?name=billing"`, "2 broadcasts are scheduled", `order.a</a></th><td class="n">1</td><td class="n">in 59 min`, `secret.later</a></th><td class="n">1</td><td class="n">in 1 h 59 min`)
+	root.get("/ui/broadcasts").says("billing", "spy", `href="broadcasts/remove?name=billing"`, "2 broadcasts are scheduled", `order.a</a></th><td class="n" data-label="Scheduled">1</td>`, ">in 59 min", `secret.later</a></th><td class="n" data-label="Scheduled">1</td>`, ">in 1 h 59 min")
 	for _, v := range []*visitor{shop, reader} {
 		v.get("/ui/broadcasts").is(http.StatusOK).says("billing", "order.a</a>").hides("spy", "secret", "broadcasts/remove", "broadcasts are scheduled")
 		v.get("/ui/broadcasts/remove?name=billing").is(http.StatusForbidden)

@@ -51,8 +51,13 @@ func countOf(n int) string {
 	return grouped(int64(n))
 }
 
-// Oldest returns for how long the first of those that wait does.
-func (o outboxRow) Oldest() string { return short(time.Duration(o.OldestMs) * time.Millisecond) }
+// Oldest returns for how long the first of those that wait does; empty: none waits.
+func (o outboxRow) Oldest() string {
+	if o.Waiting == 0 {
+		return ""
+	}
+	return short(time.Duration(o.OldestMs) * time.Millisecond)
+}
 
 // Link returns the address of what it refused alone.
 func (o outboxRow) Link() string { return outboxPath(o.Database) }

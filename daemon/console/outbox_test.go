@@ -76,10 +76,10 @@ func TestOutbox(t *testing.T) {
 	databasetest.Exec(t, box.url, "UPDATE bellhop.outbox SET called = called - interval '3 min'")
 	s := withOutboxes(t, store, httpapi.Options{TokensFile: writeTokens(t, tokensFile)}, box)
 	root := s.login("root")
-	root.get("/ui/outbox").is(http.StatusOK).says(`<a href="outbox" aria-current="page">`, box.Address(), `<td class="n">1</td><td class="n">3 min`, `<td class="n late">3</td>`, "nobody: run bellhop serve",
+	root.get("/ui/outbox").is(http.StatusOK).says(`<a href="outbox" aria-current="page">`, box.Address(), `<td class="n" data-label="Waiting">1</td><td class="n" data-label="Oldest">3 min`, `<td class="n late" data-label="Refused">3</td>`, "nobody: run bellhop serve",
 		">r1</th>", "&lt;script&gt;alert(1)&lt;/script&gt;", `value="`+box.member("r2")+`"`, "Bodies are not shown").hides("secret", "<script>alert", ">w</th>", "Next page", "First page")
 	s.login("metrics").get("/ui/outbox").is(http.StatusOK).says(">r1</th>", "nobody").hides("<button name", "checkbox", "secret")
-	s.login("reader").get("/ui/outbox").is(http.StatusOK).says(`<td class="n late">3</td>`, "whoever may use all topics").hides("r1</th>")
+	s.login("reader").get("/ui/outbox").is(http.StatusOK).says(`<td class="n late" data-label="Refused">3</td>`, "whoever may use all topics").hides("r1</th>")
 	s.login("shop").get("/ui/outbox").is(http.StatusForbidden).hides(`<a href="outbox"`, box.Address())
 	root.get("/ui/outbox?database=postgres://elsewhere/x").is(http.StatusUnprocessableEntity).says("no outbox is there")
 	root.get("/ui/outbox?cursor=x").is(http.StatusUnprocessableEntity).says("it is none of a call of the outbox")
@@ -87,7 +87,7 @@ func TestOutbox(t *testing.T) {
 	c, err := carrier.New(store, carrier.Options{Name: "bell-1", OnTerm: box.Term, Logger: discard})
 	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
-	wait(t, root, "/ui/outbox", `<td class="n">0</td><td class="n">–</td>`).says("<td>bell-1</td>", " UTC</td>").hides("nobody")
+	wait(t, root, "/ui/outbox", `<td class="n nil" data-label="Waiting">0</td><td class="n nil" data-label="Oldest">–</td>`).says(">bell-1</td>", " UTC</td>").hides("nobody")
 }
 
 // What is refused is listed in pages, of several outboxes with their databases, or of one.
@@ -97,7 +97,7 @@ func TestOutboxPages(t *testing.T) {
 	server, away := databasetest.Server(t)
 	one, two := refusing(t, store, databasetest.Database(t), 49), refusing(t, store, away, 2)
 	v := withOutboxes(t, store, httpapi.Options{}, one, two).visitor()
-	page := v.get("/ui/outbox").is(http.StatusOK).says(">r49</th>", "Next page", "<td>"+one.Address()+"</td>", "<td>"+two.Address()+"</td>")
+	page := v.get("/ui/outbox").is(http.StatusOK).says(">r49</th>", "Next page", ">"+one.Address()+"</td>", ">"+two.Address()+"</td>")
 	if n := strings.Count(page.body, "checkbox"); n != 50 {
 		t.Errorf("%d rows are on the page, want 50", n)
 	}

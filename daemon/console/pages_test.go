@@ -21,7 +21,7 @@ func looks() (looks []consoletest.Look) {
 	if !*all && *screenshots == "" {
 		return []consoletest.Look{{}}
 	}
-	for _, width := range []int{1400, 320} {
+	for _, width := range []int{1400, 390, 320} {
 		for _, dark := range []bool{false, true} {
 			looks = append(looks, consoletest.Look{Width: width, Dark: dark}, consoletest.Look{Width: width, Dark: dark, NoScript: true})
 		}

@@ -64,8 +64,8 @@ func TestPushes(t *testing.T) {
 	if _, err := subscriberstest.Claimer(t, s.store).Claim(t.Context(), "order.slow", subscribers.ClaimOptions{Lease: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	page := wait(t, v, "/ui/pushes", `<span class="late">fails</span></td><td class="n">1</td>`).is(http.StatusOK)
-	page.says("https://crm.example/hook?…", "order.slow, order.timeout", `<td class="n">1 h`, "HTTP 502 Bad Gateway: &#34;&gt;&lt;img src=x", "nats:jobs.&gt;", `<span class="paused">paused</span>`, `name="resume" value="held"`, `href="pushes/prices"`)
+	page := wait(t, v, "/ui/pushes", `<span class="late">fails</span></td><td class="n" data-label="In flight">1</td>`).is(http.StatusOK)
+	page.says("https://crm.example/hook?…", "order.slow, order.timeout", `<td class="n" data-label="Failing for">1 h`, "HTTP 502 Bad Gateway: &#34;&gt;&lt;img src=x", "nats:jobs.&gt;", `<span class="paused">paused</span>`, `name="resume" value="held"`, `href="pushes/prices"`)
 	page.hides("whsec", "hidden-7", "<img src=x")
 	at := 0
 	for _, row := range []string{"push:crm", "push:jobs", "push:prices", "push:held"} {
@@ -79,7 +79,7 @@ func TestPushes(t *testing.T) {
 		page := v.get("/ui/pushes/"+name).is(http.StatusOK).says("<title>"+name, `name="test" value="`+name, `name="delete"`)
 		page.hides("whsec", "hidden-7")
 	}
-	v.get("/ui/pushes/crm").says("Its endpoint has failed for 1 h", "use up no attempts", "HTTP 502 Bad Gateway: &#34;", "<dt>Asked again</dt><dd>in 59 min", "<dt>In flight</dt><dd>1</dd>", `href="topics/order.slow"`, `<a href="topics/order.timeout">order.timeout</a></th><td class="state">ok</td>`, "1, never shown", "32 of a topic, by each daemon").hides("<img src=x")
+	v.get("/ui/pushes/crm").says("Its endpoint has failed for 1 h", "use up no attempts", "HTTP 502 Bad Gateway: &#34;", "<dt>Asked again</dt><dd>in 59 min", "<dt>In flight</dt><dd>1</dd>", `href="topics/order.slow"`, `<a href="topics/order.timeout">order.timeout</a></th><td class="at state">ok</td>`, "1, never shown", "32 of a topic, by each daemon").hides("<img src=x")
 	v.get("/ui/pushes/held").says("Paused, by ops", `name="resume"`).hides("Asked again")
 	v.get("/ui/pushes/jobs").says("No daemon sends it: run one with BELLHOP_NATS_URL", "nats:jobs.&gt;").hides("never shown")
 	v.get("/ui/pushes/prices").says("broadcasts of", "prices.&gt;", "1 by each daemon").hides(`href="topics/prices`)
@@ -96,7 +96,7 @@ func TestPushes(t *testing.T) {
 		s.store.Subscribe(ctx, func(store.Event) {}, s.store.Home().PushersChannel(false)) // as a daemon that may send it
 		return nil
 	})
-	wait(t, v, "/ui/pushes", `<span class="ok">works</span></td><td class="n">1</td>`)
+	wait(t, v, "/ui/pushes", `<span class="ok">works</span></td><td class="n" data-label="In flight">1</td>`)
 	putPush(t, s.store, "erp", fails, "erp")
 	wait(t, v, "/ui/", "pushes: erp: its endpoint fails").says("pushes: crm: its endpoint fails")
 }

@@ -77,6 +77,14 @@ func (p pushRow) Standing(now time.Time) string {
 	return "is sent by no daemon"
 }
 
+// FailingFor returns for how long its endpoint fails; empty: it does not.
+func (p pushRow) FailingFor(now time.Time) string {
+	if p.Failing == nil {
+		return ""
+	}
+	return short(now.Sub(p.Failing.Since))
+}
+
 // next says when an endpoint that fails is asked again.
 func (p pushRow) next(now time.Time) string {
 	if !p.Failing.Next.After(now) {

@@ -67,7 +67,7 @@ func TestSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := wait(t, v, "/ui/schedules", "over").is(http.StatusOK).says(
-		`<td>30 2 1 1 * in Europe/Berlin</td><td class="time">2090-01-01 02:30:00 &#43;0100</td>`, `<span class="paused">paused</span>`, `<span class="quiet">over</span>`,
+		`<td class="below">30 2 1 1 * in Europe/Berlin</td><td class="utc">2090-01-01 02:30:00 &#43;0100</td>`, `<span class="paused">paused</span>`, `<span class="quiet">over</span>`,
 		`<span class="dead">unreadable</span>`, "&lt;b&gt;Mars", `href="topics/bills/schedules/nightly"`, `name="resume" value="bills:paused"`,
 	).hides("<b>Mars")
 	at := 0
@@ -122,7 +122,7 @@ func TestSchedule(t *testing.T) {
 		if _, err := claimer.Claim(t.Context(), "bills", subscribers.ClaimOptions{Max: 100, Lease: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		return regexp.MustCompile(`>leased</a></td><td class="n">[0-9.]+ m?s</td>`).MatchString(v.get("/ui/topics/bills/schedules/seconds").body)
+		return regexp.MustCompile(`>leased</a></td><td class="n" data-label="Claimed late by">[0-9.]+ m?s</td>`).MatchString(v.get("/ui/topics/bills/schedules/seconds").body)
 	})
 }
 

@@ -84,6 +84,25 @@ func (c counted) Held() string {
 	return short(c.OldestLease)
 }
 
+// LeasedFor returns how many messages are leased, and for how long if that is long.
+func (c counted) LeasedFor() string {
+	if held := c.Held(); held != "" {
+		return grouped(c.Leased) + " for " + held
+	}
+	return grouped(c.Leased)
+}
+
+// Flow returns how many messages come and go a second; empty: it is unknown yet.
+func (c counted) Flow() string {
+	if c.Per == nil {
+		return ""
+	}
+	if in, out := c.In(), c.Out(); in != "0" || out != "0" {
+		return in + " in, " + out + " out"
+	}
+	return "0"
+}
+
 // Link returns the address of the page of the topic.
 func (c counted) Link() string { return topicPath(c.Topic) }
 
@@ -102,6 +121,14 @@ func (c counted) Late() string {
 		return ""
 	}
 	return short(c.late())
+}
+
+// Lag returns the class of the style for how late the topic is.
+func (c counted) Lag() string {
+	if c.Sign() != "late" {
+		return ""
+	}
+	return "late"
 }
 
 // Sign returns the worst that is to be said of a topic: a class of the style, which is its

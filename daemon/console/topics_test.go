@@ -78,7 +78,7 @@ func TestTopicWithoutCarrier(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := s.visitor()
-	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n late">2 h</td>`)
+	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n late" data-label="Overdue">2 h</td>`)
 	v.get("/ui/topics/bills").is(http.StatusOK).says("Late: no carrier made ready what has been due for 2 h")
 }
 
@@ -102,7 +102,7 @@ func TestTopicWithAnOldLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := s.visitor()
-	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n">1 for 20 min</td>`)
+	v.get("/ui/topics?sort=name").is(http.StatusOK).says(`<td class="n" data-label="Leased">1 for 20 min</td>`)
 	v.get("/ui/topics/mail").is(http.StatusOK).says("<dd>1 for 20 min</dd>")
 }
 
@@ -366,7 +366,7 @@ func TestTopicsInABrowser(t *testing.T) {
 	for _, look := range []consoletest.Look{{Width: 1400}, {Width: 320, Dark: true}} {
 		page := s.browse("/ui/topics", look)
 		page.Await("tbody", "order.a")
-		page.Await("tbody", "0 in, 0 out")
+		page.Until("the rates are known", `document.querySelector('td[data-label="A second"]').textContent === '0'`)
 		page.Axe()
 		page.Fits()
 		page.Click("button[name=pause]")

@@ -239,31 +239,31 @@ func (p *Page) Await(selector, text string) {
 			p.t.Logf("the page shows:\n%s", all)
 		}
 	}()
-	p.Until(fmt.Sprintf("%s says %q", selector, text), fmt.Sprintf("document.querySelector(%s)?.innerText.includes(%s)", quoted(selector), quoted(text)))
+	p.Until(fmt.Sprintf("%s says %q", selector, text), fmt.Sprintf("document.querySelector(%s)?.innerText.includes(%s)", Quoted(selector), Quoted(text)))
 }
 
 // Text returns the text of the first element of a selector, once that is there.
 func (p *Page) Text(selector string) (text string) {
 	p.t.Helper()
-	p.Until(selector+" is there", "document.querySelector("+quoted(selector)+")")
-	p.Eval("document.querySelector("+quoted(selector)+").innerText", &text)
+	p.Until(selector+" is there", "document.querySelector("+Quoted(selector)+")")
+	p.Eval("document.querySelector("+Quoted(selector)+").innerText", &text)
 	return text
 }
 
 // Count returns how many elements a selector has now.
 func (p *Page) Count(selector string) (n int) {
 	p.t.Helper()
-	p.Eval("document.querySelectorAll("+quoted(selector)+").length", &n)
+	p.Eval("document.querySelectorAll("+Quoted(selector)+").length", &n)
 	return n
 }
 
 // Click clicks with the mouse on the first element of a selector, once that is there.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
-	p.Until(selector+" is there", "document.querySelector("+quoted(selector)+")")
+	p.Until(selector+" is there", "document.querySelector("+Quoted(selector)+")")
 	var at struct{ X, Y float64 }
 	p.Eval(`(() => {
-		const e = document.querySelector(`+quoted(selector)+`);
+		const e = document.querySelector(`+Quoted(selector)+`);
 		e.scrollIntoView({ block: "center" });
 		const r = e.getClientRects()[0];
 		return { x: r.x + r.width / 2, y: r.y + r.height / 2 };
@@ -278,7 +278,7 @@ func (p *Page) Click(selector string) {
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
 	p.Click(selector)
-	p.Eval("document.querySelector("+quoted(selector)+").select()", nil)
+	p.Eval("document.querySelector("+Quoted(selector)+").select()", nil)
 	p.call("Input.insertText", object{"text": text}, nil)
 }
 
@@ -356,7 +356,8 @@ func (p *Page) Fits() {
 	}
 }
 
-func quoted(text string) string {
+// Quoted returns a text as JavaScript writes it.
+func Quoted(text string) string {
 	data, _ := json.Marshal(text) // of a string that cannot fail
 	return string(data)
 }
