@@ -28,6 +28,7 @@ type caches struct {
 	messages  cache.Map[notify.Info]
 	pieces    cache.Map[[]byte]
 	past      cache.Map[[]river.Bar]
+	work      cache.Map[workPart]
 	deaths    cache.Map[forecast.Deaths]
 	schedules cache.Map[schedulesPart]
 	schedule  cache.Map[scheduleRead]

@@ -69,6 +69,7 @@ func (c *Console) Viewers() int64 { return c.viewers.Load() }
 
 // forget has a topic read again at once: an act changed it.
 func (c *Console) forget(topic string) {
+	c.caches.work.Clear()
 	c.snapshots.Forget(topic)
 	c.caches.details.Forget(topic)
 	c.caches.deaths.Clear()
@@ -80,6 +81,7 @@ func (c *Console) forgetAll() {
 	c.snapshots.ForgetAll()
 	c.caches.details.Clear()
 	c.caches.messages.Clear()
+	c.caches.work.Clear()
 	c.caches.pieces.Clear()
 	c.caches.deaths.Clear()
 	c.caches.reasons.Clear()

@@ -14,6 +14,9 @@ type messageRow struct{ notify.Info }
 // Link returns the address of the page of the message.
 func (m messageRow) Link() string { return messagePath(m.Topic, m.ID) }
 
+// TopicLink returns the address of the page of its topic.
+func (m messageRow) TopicLink() string { return topicPath(m.Topic) }
+
 // About returns one short line about a message: why it died, or what is in it.
 func (m messageRow) About() string {
 	if m.State == notify.Dead {

@@ -45,6 +45,7 @@ var pages = []page{
 	overviewPage,
 	topicsPage, topicPage, messagePage, groupPage,
 	findPage, findActPage,
+	workPage,
 	deadPage, lettersPage, reasonsPage,
 	broadcastsPage, receiversPage, removePage,
 	schedulesPage, schedulePage,
