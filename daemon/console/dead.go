@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/daemon/cache"
@@ -20,6 +21,7 @@ const (
 	letterLooks = 20                     // pages of letters that are read for one page of a reason
 	lookFor     = 500 * time.Millisecond // after which a page of a reason is shown short
 	reasonRows  = 500                    // reasons on the page
+	mostWeighed = 10_000                 // dead letters of which all reasons are counted unasked
 )
 
 // reasonsKept is how long a count of all reasons stands: it reads every dead letter.
@@ -46,6 +48,7 @@ type deadView struct {
 	Now   time.Time
 	Total int64 // in all topics; negative: the viewer does not see all
 	Rows  []deadRow
+	Whys  bool // each row has the reason that is most frequent
 	More  bool // there may be more topics with dead letters
 	River *plot
 }
@@ -55,6 +58,7 @@ type deadRow struct {
 	counted
 	Newest time.Time
 	Link   string // its letters, or its page
+	Why    reasonRow
 }
 
 // Dying returns how many messages a second die.
@@ -85,13 +89,16 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 	all, missing := c.rated(ctx, names[:min(len(names), topicRows)])
 	view.More = view.More || len(names) > topicRows
 	for _, one := range all {
-		row := deadRow{one, newest[one.Topic], topicPath(one.Topic)}
+		row := deadRow{counted: one, Newest: newest[one.Topic], Link: topicPath(one.Topic)}
 		if v.Can("listDead") {
 			row.Link = deadPath(one.Topic, "")
 		}
 		if one.Dead > 0 {
 			view.Rows = append(view.Rows, row)
 		}
+	}
+	if view.Whys = v.Can("listDead") && len(view.Rows) > 0 && survey.Dead <= mostWeighed; view.Whys {
+		missing = store.Missing(missing, c.weigh(ctx, view.Rows))
 	}
 	if len(view.Rows) > 0 {
 		topics := make([]string, len(view.Rows))
@@ -107,6 +114,25 @@ func (c *Console) dead(ctx context.Context, v *visit) (any, error) {
 		}
 	}
 	return view, store.Missing(err, missing)
+}
+
+// weigh notes of topics why most of their letters died. The error is that of the count.
+func (c *Console) weigh(ctx context.Context, rows []deadRow) error {
+	all, err := c.allReasons(ctx)
+	for i := range rows {
+		row := &rows[i]
+		if first := slices.IndexFunc(all, func(r reasons.Reason) bool { return r.Topic == row.Topic }); first >= 0 {
+			row.Why = reasonRow{Reason: brief(all[first].Reason), Dead: all[first].Dead, Link: deadPath(row.Topic, all[first].Reason)}
+		}
+	}
+	return err
+}
+
+// allReasons returns all reasons of all topics, the most frequent first.
+func (c *Console) allReasons(ctx context.Context) ([]reasons.Reason, error) {
+	return c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]reasons.Reason, error) {
+		return reasons.Count(ctx, c.store, nil)
+	})
 }
 
 // deaths returns when what is dead of some topics died, which is kept for all viewers of the
@@ -219,9 +245,7 @@ func (c *Console) reasons(ctx context.Context, v *visit) (any, error) {
 	if err := calls.Named("listDead").Admits(v.Client); err != nil {
 		return nil, err
 	}
-	all, err := c.caches.reasons.Get(ctx, "", reasonsKept, func(ctx context.Context) ([]reasons.Reason, error) {
-		return reasons.Count(ctx, c.store, nil)
-	})
+	all, err := c.allReasons(ctx)
 	if err != nil && !store.IsPartial(err) {
 		return nil, err
 	}

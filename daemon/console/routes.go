@@ -73,6 +73,7 @@ func (c *Console) routes() {
 	c.mux.HandleFunc("POST "+Root+"login", c.login)
 	c.mux.HandleFunc("POST "+Root+"logout", c.logout)
 	c.mux.HandleFunc("GET "+Root+"find/export", c.export)
+	c.mux.HandleFunc("GET "+messagePage.path+"/body", c.download)
 	c.mux.HandleFunc("GET "+topicsOffered, c.offerTopics)
 	for _, p := range pages {
 		c.mux.HandleFunc("GET "+p.path, c.serve(p))

@@ -46,6 +46,9 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	own := record.CheckTopic(topic) == nil // not one of the system
 	view := &topicView{visit: v, Now: c.now(ctx), Publish: own && v.Publishes(), Act: own && v.Can("pause"), All: findPath("topic:" + topic)}
+	if view.Publish {
+		c.refill(ctx, v, topic)
+	}
 	if v.Can("listDead") {
 		view.Dead = deadPath(topic, "")
 	}

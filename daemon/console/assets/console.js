@@ -229,6 +229,19 @@
 })();
 
 (() => {
+  // A button that copies what an element shows needs this file.
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const shown = document.querySelector(button.dataset.copy);
+      getSelection().selectAllChildren(shown);
+      const copied = navigator.clipboard ? await navigator.clipboard.writeText(shown.textContent).then(() => true, () => document.execCommand("copy")) : document.execCommand("copy"); // over plain HTTP there is no clipboard
+      button.textContent = copied ? "Copied" : "Press Ctrl-C";
+    });
+  }
+})();
+
+(() => {
   // An act on very many messages goes on by itself, a page at a time, until it is stopped.
   const form = document.querySelector("form[data-goes-on]");
   const stopped = sessionStorage.getItem("stop");
