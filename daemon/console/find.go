@@ -41,6 +41,7 @@ type findView struct {
 	Goes     bool   // it goes on by itself: nothing was found yet
 	Export   string
 	question find.Query
+	total    int64 // of all that match; 0: it is not known
 }
 
 // Requeues and Moves report whether acts on dead letters, and on scheduled, ready and blocked messages, can change what is asked for.
@@ -94,7 +95,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	if view.Q == "" {
-		view.States = c.stateChoices(ctx, v, find.Query{})
+		view.States, _ = c.stateChoices(ctx, v, find.Query{})
 		return view, nil
 	}
 	q, done, err := c.service.Admit(v.Client, view.Q)
@@ -103,7 +104,8 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 		return view, err
 	}
 	defer done()
-	view.question, view.States = q, c.stateChoices(ctx, v, q)
+	view.question = q
+	view.States, view.total = c.stateChoices(ctx, v, q)
 	page, err := c.service.Finder.Find(ctx, q, find.Options{Limit: foundRows, Cursor: v.query("cursor"), May: v.May()})
 	if err != nil && !store.IsPartial(err) {
 		return view, err
@@ -111,7 +113,7 @@ func (c *Console) find(ctx context.Context, v *visit) (any, error) {
 	view.Asked, view.Rows, view.Progress = true, rowsOf(page.Messages), progress{page.Looked, page.Of}
 	view.Export = "find/export?" + url.Values{"q": {view.Q}}.Encode()
 	if page.Cursor != "" {
-		view.Next = v.Link("cursor", page.Cursor, "stop", "")
+		view.Next = view.onwards(page.Cursor)
 		view.Goes = len(view.Rows) == 0 && v.query("stop") == ""
 	}
 	return view, err

@@ -48,7 +48,8 @@ func (v *visitor) whole(path string) shown {
 	for range mostPages {
 		page := v.get(path).is(http.StatusOK)
 		if n := page.rows(); n > 0 {
-			page.says(fmt.Sprintf("; %d found on this page", n))
+			seen, _ := strconv.Atoi(mustURL(v.t, path).Query().Get("seen"))
+			page.says(fmt.Sprintf("; %d to %d", seen+1, seen+n))
 		}
 		next := goesOn.FindStringSubmatch(page.body)
 		if next == nil {

@@ -20,8 +20,8 @@ type stateChoice struct {
 }
 
 // stateChoices returns the states that a question can be narrowed to. A state takes the place of those that
-// the question has.
-func (c *Console) stateChoices(ctx context.Context, v *visit, q find.Query) (all []stateChoice) {
+// the question has. The total is how many messages are in those that it has, where all are counted; 0 otherwise.
+func (c *Console) stateChoices(ctx context.Context, v *visit, q find.Query) (all []stateChoice, total int64) {
 	chosen, counts := q.States(), c.countsFor(ctx, v, q)
 	for _, s := range states {
 		next, is := q.In(s), slices.Contains(chosen, s)
@@ -34,7 +34,7 @@ func (c *Console) stateChoices(ctx context.Context, v *visit, q find.Query) (all
 		}
 		all = append(all, one)
 	}
-	return all
+	return all, totalOf(chosen, counts)
 }
 
 // countsFor returns how many messages each state has, of those for which that is known without a search: of
