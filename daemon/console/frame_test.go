@@ -534,7 +534,7 @@ func TestSnapshotsAreShared(t *testing.T) {
 	}
 	storetest.Eventually(t, "all are there", func() bool { return s.gate.Stats().Viewers == viewers })
 	storetest.Eventually(t, "there were some snapshots", func() bool { return calls.of("survey") >= 4*int64(storetest.Shards()) })
-	snapshots, looks := int64(time.Since(began)/(900*time.Millisecond))+1, int64(time.Since(began)/(15*time.Second))+1 // of the doctor
+	snapshots, looks := int64(time.Since(began)/(2900*time.Millisecond))+1, int64(time.Since(began)/(15*time.Second))+1 // of the doctor
 	if n, most := calls.of("survey"), int64(storetest.Shards())*(snapshots+looks); n > most {
 		t.Errorf("%d snapshots within %v", n, time.Since(began))
 	}
@@ -545,6 +545,6 @@ func TestSnapshotsAreShared(t *testing.T) {
 	storetest.Eventually(t, "all have left", func() bool { return s.gate.Stats().Viewers == 0 })
 	storetest.Eventually(t, "there are no snapshots without a viewer", func() bool { // one may be under way
 		last := calls.of("survey")
-		return !storetest.Poll(50*time.Millisecond, 3*time.Second, func() bool { return calls.of("survey") > last })
+		return !storetest.Poll(50*time.Millisecond, 5*time.Second, func() bool { return calls.of("survey") > last })
 	})
 }

@@ -139,15 +139,15 @@ func (e ever) until(later ever, took time.Duration) *Rates {
 	return &Rates{per(e.published, later.published), per(e.acked, later.acked), per(e.sent, later.sent), per(e.died, later.died)}
 }
 
-// Forget has a topic counted again at once.
-func (k *countsKept) Forget(topic string) {
+// forget has a topic counted again at once.
+func (k *countsKept) forget(topic string) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	delete(k.of, topic)
 }
 
-// ForgetAll has all topics counted again at once.
-func (k *countsKept) ForgetAll() {
+// forgetAll has all topics counted again at once.
+func (k *countsKept) forgetAll() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	clear(k.of)

@@ -31,7 +31,7 @@ type officesKept struct {
 // Officers returns the term of office of each shard, in the order of shards. That of a shard
 // that does not answer has Away, beside a MissingError.
 func (k *officesKept) Officers(ctx context.Context) ([]Term, error) {
-	return k.terms.Get(ctx, cache.Keep{Age: Rhythm}, func(ctx context.Context) ([]Term, error) {
+	return k.terms.Get(ctx, cache.Keep{Age: storeEvery}, func(ctx context.Context) ([]Term, error) {
 		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (t Term, err error) {
 			t.Shard = shard.Number()
 			t.Status, err = carrier.Look(ctx, shard)

@@ -12,6 +12,18 @@ type Snapshots struct {
 	serversKept
 }
 
+// Forget has a topic counted again at once, and the store with it.
+func (s *Snapshots) Forget(topic string) {
+	s.countsKept.forget(topic)
+	s.whole.Forget()
+}
+
+// ForgetAll has the store and all its topics counted again at once.
+func (s *Snapshots) ForgetAll() {
+	s.countsKept.forgetAll()
+	s.whole.Forget()
+}
+
 // New returns the snapshots of a store, of which it reads nothing yet.
 func New(store *notify.Store, inspector *notify.Inspector) *Snapshots {
 	return &Snapshots{

@@ -19,7 +19,7 @@ type surveyKept struct {
 
 // Survey returns what the store holds in all, and which topics stand out.
 func (k *surveyKept) Survey(ctx context.Context) (notify.Survey, error) {
-	return k.whole.Get(ctx, cache.Keep{Age: Rhythm}, func(ctx context.Context) (notify.Survey, error) {
+	return k.whole.Get(ctx, cache.Keep{Age: storeEvery}, func(ctx context.Context) (notify.Survey, error) {
 		survey, err := k.inspector.Survey(ctx, Notables)
 		if err == nil {
 			k.pulse.add(survey)
