@@ -99,6 +99,9 @@ var histories = map[history.Rule]map[string]string{
 			0-2 p publish m ok due=10 ttl=50
 			60-61 w takes m at=60 due=10
 			62-63 w ack m ok receipt=1060`,
+		"handed over behind its end": `
+			0-2 p publish m ok due=10 ttl=50
+			61-62 s handle m ok due=10 attempt=1 receipt=961 lease=900 hands=1 handed=true`,
 	},
 	history.Cancelled: {
 		"handed out": `
@@ -597,6 +600,10 @@ var right = map[string]string{
 		3-4 p reschedule m unknown
 		50-51 w takes m at=50 due=20
 		52-53 w ack m ok receipt=1050`,
+	"a message that is handed over at its end, by a time that is up to 20 µs ahead": `
+		0-2 p publish m ok due=10 ttl=50
+		60-61 s handle m ok due=10 attempt=1 receipt=960 lease=900 hands=1 handed=true
+		60-62 s ack m ok receipt=960`,
 	"handed out right before the end of its time to live": `
 		0-2 p publish m ok due=10 ttl=50
 		59-60 w takes m at=59 due=10
