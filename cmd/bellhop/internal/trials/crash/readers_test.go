@@ -323,15 +323,17 @@ func askAll(t *testing.T, conn *nats.Conn) {
 			sent++
 		}
 	}
-	storetest.Eventually(t, "all requests are handled", func() bool {
-		handled := 0
-		if serves() {
-			for _, e := range stats.Endpoints {
-				handled += e.NumRequests
+	for handled := 0; handled < sent; {
+		storetest.Eventually(t, fmt.Sprintf("more than %d of %d requests are handled", handled, sent), func() bool {
+			before := handled
+			if handled = 0; serves() {
+				for _, e := range stats.Endpoints {
+					handled += e.NumRequests
+				}
 			}
-		}
-		return handled >= sent
-	})
+			return handled > before
+		})
+	}
 }
 
 // publishBeside publishes with the token of another client until the test ends. The function that it
