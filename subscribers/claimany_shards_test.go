@@ -76,12 +76,12 @@ func TestClaimAcrossAtOnce(t *testing.T) {
 			}
 			first[ds[0].Topic] = true
 		}
-		if len(first) != 3 {
+		if wait == 0 && len(first) != 3 { // one that waits takes what the first shard that answers has
 			t.Errorf("three claims of one message each came from %v", first)
 		}
 		for left, first := 6, true; left > 0; first = false {
 			ds, err := p.ClaimAny(t.Context(), topics, subscribers.ClaimOptions{Wait: wait, Max: 5})
-			if err != nil || len(ds) == 0 || len(ds) > 5 || first && wait == 0 && len(ds) < 5 { // one that waits takes what the first shards that answer have
+			if err != nil || len(ds) == 0 || len(ds) > 5 || first && wait == 0 && len(ds) < 5 {
 				t.Fatalf("wait %v: got %d messages of %d, %v", wait, len(ds), left, err)
 			}
 			left -= len(ds)
