@@ -2,12 +2,14 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // groupedTopics are those of which messages are in groups.
@@ -54,14 +56,21 @@ func (p *publishing) gather(ctx context.Context) {
 	}
 }
 
-// held returns how many messages of a topic wait for groups that dead letters hold, and were given no time.
+// held returns how many messages of a topic wait for groups that dead letters hold, or that messages do that are held themselves, and were given no
+// time.
 func (w *world) held(ctx context.Context, topic string) (n int64, err error) {
+	var waiting []store.Group
 	for cursor, more := "", true; more && err == nil; more = cursor != "" {
 		var groups []store.Group
 		groups, cursor, err = store.ListGroups(ctx, w.store, topic, cursor, store.MaxGroups)
-		for _, g := range groups {
-			if g.State == store.GroupHeld && g.Left == g.Dead {
-				n++
+		waiting = append(waiting, slices.DeleteFunc(groups, func(g store.Group) bool { return g.State != store.GroupHeld && g.State != store.GroupWaiting })...)
+	}
+	held := make(map[string]bool)
+	for before := -1; before < len(held) && err == nil; {
+		before = len(held)
+		for _, g := range waiting {
+			if err == nil && !held[g.Callback] {
+				err = w.hold(ctx, topic, g, held)
 			}
 		}
 	}
@@ -69,6 +78,19 @@ func (w *world) held(ctx context.Context, topic string) (n int64, err error) {
 		return 0, err
 	}
 	soon := fmt.Sprint(time.Now().AddDate(1, 0, 0).UnixMilli())
-	waiting, err := w.store.Client().ZCount(ctx, w.store.KeysOf(topic).Scheduled(topic), soon, "+inf").Result()
-	return min(n, waiting), err
+	scheduled, err := w.store.Client().ZCount(ctx, w.store.KeysOf(topic).Scheduled(topic), soon, "+inf").Result()
+	return min(int64(len(held)), scheduled), err
+}
+
+// hold notes what waits for a group if all that is left of that is dead or held.
+func (w *world) hold(ctx context.Context, topic string, g store.Group, held map[string]bool) error {
+	g, left, err := store.ShowGroup(ctx, w.store, topic, g.Name)
+	holds := func(m store.GroupMember) bool { return m.State == notify.Dead || held[record.Member(topic, m.ID)] }
+	if len(left) > 0 && int64(len(left)) >= g.Left && !slices.ContainsFunc(left, func(m store.GroupMember) bool { return !holds(m) }) {
+		held[g.Callback] = true
+	}
+	if errors.Is(err, store.ErrNoGroup) { // it was forgotten meanwhile
+		return nil
+	}
+	return err
 }
