@@ -71,7 +71,7 @@ func (i *Inspector) await(ctx context.Context, topic, id string) (Info, error) {
 	case err != nil:
 		return Info{}, err
 	case look.State == 0:
-		return Info{}, ErrNotFound
+		return Info{}, i.absent(ctx, topic)
 	case hasEnded(look) || ctx.Err() != nil:
 		return endingOf(ctx, topic, id, look)
 	}

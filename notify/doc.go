@@ -79,6 +79,8 @@
 //   - topic, id: what a message is filed under, and its name in the topic
 //   - member: TOPIC:ID, the name of a message in Redis
 //   - due: the time from which a message may be handed out
+//   - branch, copy: TOPIC@NAME, the part of a topic that one of several handlers has; a
+//     message in one, of which the original was acknowledged when all were made
 //   - key: what a message is about; of the messages of a key one goes at a time
 //   - JSON line: one message as a line of JSON
 //

@@ -36,8 +36,13 @@ func (m *Message) waits() bool {
 	return m.AfterGroup != "" && m.Headers[store.HeaderAfterAcked] == "" && m.Restore.AttemptsUsed == 0 && m.Restore.Snoozed == 0 && !m.Restore.dead()
 }
 
-// checkGroup returns why a message of a shard cannot be in its group, or wait for one: that lies elsewhere, or the store has an older format.
-func (p *Publisher) checkGroup(ctx context.Context, shard store.Shard, m *Message) error {
+// checkShard returns why a shard cannot have a message: its group, or that which it waits for, lies elsewhere; or the store has an older format.
+func (p *Publisher) checkShard(ctx context.Context, shard store.Shard, m *Message) error {
+	if _, branch := record.SplitBranch(m.Topic); branch != "" {
+		if err := shard.NeedsBranches(ctx); err != nil {
+			return err
+		}
+	}
 	if !m.isGrouped() {
 		return nil
 	}
@@ -63,6 +68,8 @@ func (m *Message) refusedByGroup(placed store.Placed) error {
 		return fmt.Errorf("publish %s: %w: %s since %s; use another name", member, store.ErrGroupComplete, group, placed.Since.UTC().Format(time.RFC3339))
 	case store.GroupTaken:
 		return fmt.Errorf("publish %s: %w: %s of %s; cancel that, or use if_exists=replace with its id", member, store.ErrGroupTaken, cmp.Or(placed.Reason, "another message"), m.AfterGroup)
+	case store.GroupCopied:
+		return fault.New("group", "group %s: %s has branches, whose copies are in no group; leave it out", m.Group, m.Topic)
 	case store.GroupCircle:
 		return fault.New("after_group", "after_group %s: it would wait for itself: %s is in group %s of its topic, which waits for that group, or is one of more than 16 that wait for each other", m.AfterGroup, member, m.Group)
 	}

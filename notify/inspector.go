@@ -59,12 +59,20 @@ func (i *Inspector) Inspect(ctx context.Context, topic, id string) (Info, error)
 	}
 	infos, err := i.inspect(ctx, topic, []string{record.Member(topic, id)})
 	if err == nil && len(infos) == 0 {
-		err = ErrNotFound
+		err = i.absent(ctx, topic)
 	}
 	if err != nil {
 		return Info{}, fmt.Errorf("inspect %s: %w", record.Member(topic, id), err)
 	}
 	return infos[0], nil
+}
+
+// absent returns why a message is not there, which names the branches that may have its copies.
+func (i *Inspector) absent(ctx context.Context, topic string) error {
+	if settings, err := i.settings(ctx, topic); err == nil && settings.Branches != "" {
+		return fmt.Errorf("%w; what was ready was copied into %s", ErrNotFound, strings.Join(settings.BranchesOf(topic), ", "))
+	}
+	return ErrNotFound
 }
 
 // inspect returns what the store holds of members of one topic, without those that

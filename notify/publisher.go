@@ -135,7 +135,7 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Publication, error)
 	}
 	shard, err := p.store.ShardOf(ctx, m.Topic)
 	if err == nil {
-		err = p.checkGroup(ctx, shard, &out.Message)
+		err = p.checkShard(ctx, shard, &out.Message)
 	}
 	if err != nil {
 		out.result = out.failed(err)
@@ -208,7 +208,7 @@ func (p *Publisher) publishPart(ctx context.Context, shard store.Shard, messages
 	for _, i := range part {
 		out, err := p.prepare(messages[i])
 		if err == nil {
-			err = p.checkGroup(ctx, shard, &out.Message)
+			err = p.checkShard(ctx, shard, &out.Message)
 		}
 		if err != nil {
 			results[i] = refusedBy(&messages[i], err)

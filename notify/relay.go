@@ -28,7 +28,7 @@ func (p *Publisher) Relay(ctx context.Context, shard store.Shard, r store.Relay,
 	for i := range rows {
 		out, err := p.prepare(rows[i].Message)
 		if err == nil {
-			err = p.checkGroup(ctx, shard, &out.Message)
+			err = p.checkShard(ctx, shard, &out.Message)
 		}
 		if err != nil {
 			results[i] = refusedBy(&rows[i].Message, err)

@@ -93,7 +93,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("%s: %v", none, err)
 		}
 	}
-	for _, bad := range []struct{ topic, id, field string }{{"no@topic", "a", "topic"}, {"prices", "a b", "id"}} {
+	for _, bad := range []struct{ topic, id, field string }{{"no!topic", "a", "topic"}, {"prices", "a b", "id"}} {
 		var fault *notify.Fault
 		if _, err := receivers.Look(t.Context(), db, bad.topic, bad.id); !errors.As(err, &fault) || fault.Field != bad.field {
 			t.Errorf("%+v: %v", bad, err)

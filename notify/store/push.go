@@ -341,6 +341,17 @@ func (s Shard) ChangePush(ctx context.Context, name string, change func(*Push) (
 	}
 }
 
+// meet reports whether two patterns of pushes could take messages of one topic.
+func meet(a, b record.Pattern) bool {
+	if topic, one := a.Topic(); one {
+		return b.Takes(topic)
+	}
+	if topic, one := b.Topic(); one {
+		return a.Takes(topic)
+	}
+	return a.Overlaps(b)
+}
+
 // besides returns a Fault for a push that cannot be beside the others.
 func besides(all []Push, p *Push) error {
 	n, ours := 1, make([]record.Pattern, len(p.Topics))
@@ -360,7 +371,7 @@ func besides(all []Push, p *Push) error {
 		}
 		for _, topic := range other.Topics {
 			theirs, _ := record.ParsePattern(topic)
-			switch i := slices.IndexFunc(ours, theirs.Overlaps); {
+			switch i := slices.IndexFunc(ours, func(p record.Pattern) bool { return meet(p, theirs) }); {
 			case i < 0:
 			case p.Topics[i] == topic:
 				return fault.New("topics", "topics: the push %s has the topic %s, and each message goes to one push; take the topic from one of them", other.Name, topic)

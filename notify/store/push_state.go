@@ -103,7 +103,7 @@ func PushTopics(ctx context.Context, s *Store, p *Push) (topics []string, all bo
 		for _, names := range found {
 			all = all && len(names) < most
 			topics = append(topics, slices.DeleteFunc(names, func(name string) bool {
-				return !slices.ContainsFunc(patterns, func(p record.Pattern) bool { return p.Match(name) })
+				return !slices.ContainsFunc(patterns, func(p record.Pattern) bool { return p.Takes(name) })
 			})...)
 		}
 	}

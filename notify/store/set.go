@@ -38,8 +38,13 @@ func (s Shard) Settings(ctx context.Context, topic string) (TopicSettings, error
 // Errors: a Fault, and nothing was changed; an ErrUnreplicated; or that of the
 // connection.
 func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing bool) (TopicSettings, error) {
-	if err := c.Check(); err != nil {
+	if err := errors.Join(c.Check(), c.checkBranches(topic)); err != nil {
 		return TopicSettings{}, err
+	}
+	if c.Branches != nil || c.BranchTTL != nil {
+		if err := s.NeedsBranches(ctx); err != nil {
+			return TopicSettings{}, err
+		}
 	}
 	return s.change(ctx, append([]any{topic, missing}, c.written()...))
 }
@@ -98,6 +103,8 @@ func (s Shard) change(ctx context.Context, args []any) (TopicSettings, error) {
 		return TopicSettings{}, err
 	}
 	switch {
+	case first < 0:
+		return TopicSettings{}, branchFault(args[0], first, second)
 	case first == 0 && second == 0:
 		return TopicSettings{}, fault.New("burst", "burst: the topic has no rate; set rate, too, or burst to its default")
 	case first == 0:
@@ -175,8 +182,8 @@ func (s Shard) adopt(ctx context.Context, by *script.Transition, newer revised) 
 // it returns those that hold.
 func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 	ofTopic, ofStore := r.Text(), r.Text()
-	own, errOwn := numbersOf(ofTopic)
-	common, errCommon := numbersOf(ofStore)
+	own, errOwn := valuesOf(ofTopic)
+	common, errCommon := valuesOf(ofStore)
 	if ofTopic == ofStore { // the settings of all topics: one error is enough
 		errCommon = nil
 	}
@@ -185,17 +192,18 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 	}
 	delete(common, "paused") // only single topics are paused
 	for _, one := range settings {
-		n, set := own[one.Name]
+		value, set := own[one.Name]
 		if set {
 			t.Own = append(t.Own, one.Name)
-		} else if n, set = common[one.Name]; !set {
-			n = one.fallback
+		} else if value, set = common[one.Name]; !set && !one.isText() {
+			value = strconv.FormatInt(one.fallback, 10)
 		}
-		one.setNumber(reflect.ValueOf(&t.Settings).Elem().FieldByIndex(one.Index), n)
+		one.set(reflect.ValueOf(&t.Settings).Elem().FieldByIndex(one.Index), value)
 	}
 	t.Burst = cmp.Or(t.Burst, burstOf(t.Rate))
 	if t.Paused {
-		t.PausedUntil = timeIn(own[pauseEnd.Name])
+		ms, _ := strconv.ParseInt(own[pauseEnd.Name], 10, 64)
+		t.PausedUntil = timeIn(ms)
 	}
 	return t, errors.Join(errOwn, errCommon)
 }

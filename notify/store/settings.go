@@ -32,6 +32,9 @@ type Settings struct {
 	Concurrency int         // messages of the topic that are leased at once; 0: without a limit
 	Rate        record.Rate // of claims; 0: without a limit
 	Burst       int         // messages that may be claimed at once after a rest; 0: there is no rate
+
+	Branches  string        // names of branches, joined by commas: each is a topic, TOPIC@NAME, and gets a copy of each message that is ready
+	BranchTTL time.Duration // how long after its due time a copy expires; 0: never, but for the message's own ttl
 }
 
 // The settings that hold if neither a topic nor its store has them.
@@ -65,6 +68,9 @@ type SettingsChange struct {
 	Rate        *record.Rate `field:"rate" of:"topic" minimum:"1" maximum:"3600000000" example:"1000/s" doc:"how many messages of the topic are claimed in a second (/s), a minute (/m) or an hour (/h)"`
 	Burst       *int         `field:"burst" of:"topic" minimum:"1" maximum:"1000000" example:"50" doc:"how many messages are claimed at once after a rest, where there is a rate; by default as many as that allows in 50 ms, at least 1"`
 
+	Branches  *string        `field:"branches" of:"topic" is:"branches" maxLength:"1100" pattern:"^([+-]?[A-Za-z0-9_-]+|[A-Za-z0-9_-]+(,[A-Za-z0-9_-]+)*)?$" example:"mail,points" doc:"names of branches: each message that is ready is copied into all of them, and worked as the topic TOPIC@NAME; +NAME adds one, -NAME removes one"`
+	BranchTTL *time.Duration `field:"branch_ttl" of:"topic" shortest:"1s" longest:"8784h" example:"168h" doc:"how long after its due time a copy that nobody handled becomes a dead letter of its branch; by default it stays"`
+
 	Default []string // names of settings that return to the default
 }
 
@@ -90,7 +96,7 @@ type TopicSettings struct {
 var ErrSettings = errors.New("unreadable settings")
 
 // A setting is one field of Settings. Its value is a number: a duration in ms; true is 1; of
-// words their place, from 0 on.
+// words their place, from 0 on. That of branches is their names.
 type setting struct {
 	fields.Field          // of SettingsChange; its Index is that in Settings, too
 	least, most, fallback int64
@@ -104,7 +110,9 @@ var settings = func() (all []setting) {
 	for _, f := range fields.In[SettingsChange]() {
 		one := setting{Field: f}
 		one.least, one.most = f.Range()
-		one.fallback = one.numberIn(reflect.ValueOf(DefaultSettings).FieldByIndex(f.Index))
+		if !one.isText() {
+			one.fallback = one.numberIn(reflect.ValueOf(DefaultSettings).FieldByIndex(f.Index))
+		}
 		if f.IsTruth() && one.isOfTopic() { // it is not set if it is false
 			one.least = 1
 		}
@@ -115,6 +123,9 @@ var settings = func() (all []setting) {
 
 // isOfTopic reports whether all topics together cannot have the setting.
 func (s setting) isOfTopic() bool { return s.Of == "topic" }
+
+// isText reports whether the value of the setting is a text.
+func (s setting) isText() bool { return s.Name == "branches" }
 
 // numberIn returns the value of a setting as a number; less than 0 if it is none.
 func (s setting) numberIn(field reflect.Value) int64 {
@@ -132,8 +143,13 @@ func (s setting) numberIn(field reflect.Value) int64 {
 	return field.Int()
 }
 
-// setNumber sets a setting to a number.
-func (s setting) setNumber(field reflect.Value, n int64) {
+// set sets a setting to what scripts wrote.
+func (s setting) set(field reflect.Value, text string) {
+	if s.isText() {
+		field.SetString(text)
+		return
+	}
+	n, _ := strconv.ParseInt(text, 10, 64) // isSetting has read it
 	switch field.Interface().(type) {
 	case string:
 		field.SetString(s.Enum()[n])
@@ -158,7 +174,13 @@ func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 // written returns the names of the settings that c changes, each with its new value as
 // scripts write it: empty is the default.
 func (c SettingsChange) written() (all []any) {
-	c.changed(func(one setting, to reflect.Value) { all = append(all, one.Name, one.numberIn(to)) })
+	c.changed(func(one setting, to reflect.Value) {
+		if one.isText() {
+			all = append(all, one.Name, to.String())
+			return
+		}
+		all = append(all, one.Name, one.numberIn(to))
+	})
 	for _, name := range c.Default {
 		all = append(all, name, "")
 	}
@@ -199,23 +221,26 @@ func (c SettingsChange) CheckForAll() error {
 	return errors.Join(faults...)
 }
 
-// numbersOf reads settings, as scripts write them, by name. It skips unreadable
+// valuesOf reads settings, as scripts write them, by name. It skips unreadable
 // ones, and returns an ErrSettings.
-func numbersOf(text string) (numbers map[string]int64, err error) {
-	numbers = make(map[string]int64)
+func valuesOf(text string) (values map[string]string, err error) {
+	values = make(map[string]string)
 	for word := range strings.FieldsSeq(text) {
-		name, digits, _ := strings.Cut(word, "=")
-		if n, fault := strconv.ParseInt(digits, 10, 64); fault == nil && isSetting(name, n) {
-			numbers[name] = n
+		name, value, _ := strings.Cut(word, "=")
+		if isSetting(name, value) {
+			values[name] = value
 		} else {
 			err = fmt.Errorf("%w: %.100q", ErrSettings, word)
 		}
 	}
-	return numbers, err
+	return values, err
 }
 
-func isSetting(name string, n int64) bool {
-	is := func(one setting) bool { return one.Name == name && n >= one.least && n <= one.most }
+func isSetting(name, value string) bool {
+	n, err := strconv.ParseInt(value, 10, 64)
+	is := func(one setting) bool {
+		return one.Name == name && (one.isText() || err == nil && n >= one.least && n <= one.most)
+	}
 	return is(pauseEnd) || slices.ContainsFunc(settings, is)
 }
 
@@ -225,7 +250,7 @@ func init() { script.Define(luaSettings()) }
 func luaSettings() string {
 	var list, names strings.Builder
 	for i, one := range append(slices.Clone(settings), pauseEnd) {
-		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S*)', least = %d, most = %d, fallback = %d },\n", one.Name, one.least, one.most, one.fallback)
+		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S+)', least = %d, most = %d, fallback = %d, is_text = %t },\n", one.Name, one.least, one.most, one.fallback, one.isText())
 		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.Name, i+1)
 	}
 	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String() + fmt.Sprintf("local BURST, LONGEST_PAUSE = %d, %d\n", burstTime.Microseconds(), LongestPause.Milliseconds())

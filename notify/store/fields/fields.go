@@ -125,7 +125,7 @@ var grammars = map[string]func(text string) error{
 		_, err := record.ParsePattern(text)
 		return err
 	},
-	"listener": record.CheckListener,
+	"listener": record.CheckListener, "branches": record.CheckBranches,
 	"cursor of listeners": func(text string) error {
 		if record.CheckListener(text) != nil {
 			return fault.New("cursor", "cursor %.200q: use the cursor of the page before, or none", text)

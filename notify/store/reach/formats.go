@@ -17,7 +17,7 @@ type Format struct {
 // of an older version must not meet what it would misread.
 var formats = []Format{
 	{Number: 9},
-	{Number: 10, Adds: "the outbox, and groups"},
+	{Number: 10, Adds: "the outbox, groups, and branches"},
 }
 
 // next is what another format adds, for a test that builds a program of the next version: see its ldflags.

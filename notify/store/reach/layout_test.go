@@ -45,13 +45,13 @@ func formats(t *testing.T, client redis.UniversalClient, prefix string) map[stri
 	return values
 }
 
-// The shard of a topic is its CRC-32 modulo their number, and deaths are told in the shard of their topic.
+// The shard of a topic is its CRC-32 modulo their number, and its branches are there, where deaths are told, too.
 func TestShardOfTopic(t *testing.T) {
 	t.Parallel()
 	s := withShards(t, storetest.URL(), "test-"+record.NewID(), 8)
 	for topic, want := range map[string]int{"orders": 6, "t": 0, "mails": 5, "order.timeout": 7} {
 		storetest.Is(t, fmt.Sprintf("the table says %d for %s, whose sum is", want, topic), int(crc32.ChecksumIEEE([]byte(topic))%8), want)
-		for _, name := range []string{topic, record.DeadPrefix + topic} {
+		for _, name := range []string{topic, record.DeadPrefix + topic, topic + "@mail", record.DeadPrefix + topic + "@mail"} {
 			if d, err := s.ShardOf(t.Context(), name); err != nil || d.Number() != want {
 				t.Errorf("%s is in shard %d, %v; want %d", name, d.Number(), err, want)
 			}

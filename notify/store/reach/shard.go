@@ -81,12 +81,13 @@ func (s *Redis) ShardOf(ctx context.Context, topic string) (Shard, error) {
 }
 
 // numberOf returns the number of a topic's shard: its CRC-32 (IEEE 802.3, as zlib has it)
-// modulo the number of shards. The broadcasts that tell of a topic's deaths are in its shard.
+// modulo the number of shards. The branches of a topic, and the broadcasts that tell of its deaths, are in its shard.
 func numberOf(topic string, shards int) int {
 	if shards == 1 {
 		return 0
 	}
-	return int(crc32.ChecksumIEEE([]byte(strings.TrimPrefix(topic, record.DeadPrefix))) % uint32(shards))
+	of, _ := record.SplitBranch(strings.TrimPrefix(topic, record.DeadPrefix))
+	return int(crc32.ChecksumIEEE([]byte(of)) % uint32(shards))
 }
 
 // Number returns the number of a shard, from zero on. That of a topic's shard is zero while

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,8 @@ const (
 	MostAttempts   = 1_000_000 // largest limit of attempts
 	MaxWorkerName  = 64        // bytes of the name of a worker
 	maxContentType = 255       // bytes of a content type
+	MostBranches   = 16        // branches of a topic
+	maxBranch      = 64        // bytes of the name of one
 	maxSchedule    = 90        // bytes of the name of a schedule: the time of an occurrence comes behind it in an id
 )
 
@@ -38,7 +41,7 @@ func CheckTopic(topic string) error {
 		return fault.New("topic", "topic: it is empty; name one, such as order.timeout")
 	case len(topic) > MaxTopic:
 		return fault.New("topic", "topic: %d bytes; at most %d are allowed", len(topic), MaxTopic)
-	case !isTopic(topic):
+	case !isTopic(topic) && !isBranch(topic):
 		return fault.New("topic", "topic %q: use tokens of letters, digits, _ and -, joined by single dots", topic)
 	}
 	return nil
@@ -59,6 +62,38 @@ func isTopic(text string) bool {
 		}
 	}
 	return begun
+}
+
+// isBranch reports whether a text is TOPIC@BRANCH.
+func isBranch(text string) bool {
+	of, branch, is := strings.Cut(text, "@")
+	return is && isTopic(of) && !strings.Contains(branch, ".") && isTopic(branch)
+}
+
+// SplitBranch returns the topic of a branch, TOPIC@NAME, and the name; any other topic is returned as it is, without one.
+func SplitBranch(topic string) (of, name string) {
+	of, name, _ = strings.Cut(topic, "@")
+	return of, name
+}
+
+// CheckBranches returns a Fault for a text that is no change of the branches of a topic: all names, joined by commas, or +NAME, or -NAME.
+func CheckBranches(text string) error {
+	names := strings.Split(text, ",")
+	if name, one := strings.CutPrefix(text, "+"); one {
+		names = []string{name}
+	} else if name, one := strings.CutPrefix(text, "-"); one {
+		names = []string{name}
+	}
+	for i, name := range names {
+		switch {
+		case text == "":
+		case len(name) > maxBranch, !isTopic(name), strings.Contains(name, "."), name[0] == '-', len(names) > MostBranches:
+			return fault.New("branches", "branches %.200q: use up to %d names of letters, digits, _ and -, at most %d bytes each, joined by commas, or +NAME, or -NAME", text, MostBranches, maxBranch)
+		case slices.Contains(names[:i], name):
+			return fault.New("branches", "branches %.200q: %s is named twice; name it once", text, name)
+		}
+	}
+	return nil
 }
 
 // isOfToken reports whether a character is a letter, a digit, _ or -.
@@ -200,7 +235,7 @@ func CheckHeaders(headers map[string]string) error {
 
 // CheckListener returns a Fault for an invalid name of a listener.
 func CheckListener(name string) error {
-	if CheckTopic(name) != nil {
+	if CheckTopic(name) != nil || strings.Contains(name, "@") {
 		return fault.New("name", "name %.200q: use tokens of letters, digits, _ and -, joined by single dots, at most %d bytes", name, MaxTopic)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // is accepted exactly if the expression that the loop stands for matches it.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	topic, id := regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`), regexp.MustCompile(`^[A-Za-z0-9._~:-]+$`)
+	topic, id := regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?$`), regexp.MustCompile(`^[A-Za-z0-9._~:-]+$`)
 	texts, longer := []string{"\n", "a\n"}, []string{""}
 	for range 4 {
 		var next []string

@@ -27,6 +27,9 @@ func ParsePattern(text string) (Pattern, error) {
 	if len(of) > MaxTopic {
 		return Pattern{}, fault.New("pattern", "pattern: %d bytes; at most %d are allowed", len(of), MaxTopic)
 	}
+	if strings.Contains(of, "@") {
+		return Pattern{}, fault.New("pattern", "pattern %q: write a branch out, such as order.paid@mail", text)
+	}
 	tokens := strings.Split(of, ".")
 	for i, token := range tokens {
 		last := i == len(tokens)-1
@@ -67,6 +70,13 @@ func (p Pattern) Match(topic string) bool {
 		}
 	}
 	return false
+}
+
+// Takes reports whether a push of the pattern takes a topic's messages: as Match, but a pattern of many topics takes no branch. Those who had the
+// topic's own messages would take those of its branches away.
+func (p Pattern) Takes(topic string) bool {
+	_, branch := SplitBranch(topic)
+	return p.Match(topic) && (branch == "" || p.text == topic)
 }
 
 // Covers reports whether the pattern names every topic that another one names.

@@ -23,7 +23,7 @@ var luaFiles embed.FS
 
 // modules are the files of lua/shared in their order: a module uses only those before it. Each is
 // a table that is called as its file is, with a capital; the functions of base are in none.
-var modules = []string{"base", "settings", "memory", "counters", "limits", "rings", "pauses", "places", "groups", "seats", "leases", "messages", "extras", "ends", "handover", "dead", "enter", "callbacks", "endings", "fates", "attempts", "batch", "conflicts", "schedules", "logs", "listeners", "standbys", "history", "describe", "scans", "marks", "repair", "move", "lapsed", "expired", "due", "broadcasts", "alarms", "beat", "carry", "claim", "shares", "take", "nack", "extend", "sweep", "find"}
+var modules = []string{"base", "settings", "memory", "counters", "limits", "rings", "pauses", "places", "groups", "seats", "leases", "messages", "extras", "ends", "handover", "dead", "enter", "callbacks", "endings", "fates", "attempts", "batch", "conflicts", "schedules", "logs", "listeners", "standbys", "history", "describe", "scans", "marks", "repair", "move", "lapsed", "expired", "due", "broadcasts", "claim", "branches", "alarms", "beat", "carry", "shares", "take", "nack", "extend", "sweep", "find"}
 
 // LibrariesAre is what the name of each library begins with. There is one for each version that works
 // with a server.

@@ -29,6 +29,8 @@ end
 --   dropped   Endings: by member, true for those of blocked that settle dropped
 --   left      Limits: by topic, members whose leases ended and whose slots are not given back yet
 --   rings     Limits: by topic of left, for how many messages settle is to ring
+--   carries   Rings: true in a call of the carrier
+--   copying   Rings: true once there is something to copy into branches, in such a call
 --   dead      Rings: how many inboxes were found that nobody is subscribed to
 --   notes     Leases: keys of the notes by which the leases of receipts were known
 --   noted     Ends: by member, the id of its entry in the stream of endings

@@ -1193,6 +1193,152 @@ var mutants = []mutant{
 		"./daemon/outbox", "TestShardAway",
 	},
 
+	// Branches.
+	{
+		"originals are taken out before they are copied",
+		change{
+			lua + "shared/branches.lua",
+			"  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i] = copy_into(c, t, branch) end\n  report(c, t)\n  Claim.take(t, t.leases)\n",
+			"  Claim.take(t, t.leases)\n  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i] = copy_into(c, t, branch) end\n  report(c, t)\n",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a step that is repeated copies again what it finds",
+		change{
+			lua + "shared/branches.lua",
+			"if there == record and",
+			"if false and",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy takes the place of another one of its id",
+		change{
+			lua + "shared/branches.lua",
+			"while seen[member] or there and",
+			"while false and",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy is due when it is copied",
+		change{
+			lua + "shared/branches.lua",
+			"= one.due, member",
+			"= t.now, member",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy does not expire",
+		change{
+			lua + "shared/branches.lua",
+			"if w.expiries[1] then",
+			"if false then",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy has no key",
+		change{
+			lua + "shared/branches.lua",
+			"if w.keyed[1] then",
+			"if false then",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy waits for its key although it is to be dropped",
+		change{
+			lua + "shared/branches.lua",
+			"for _, member in ipairs(w.drops) do Seats.may_drop",
+			"for _, member in ipairs({}) do Seats.may_drop",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a call copies as if originals cost nothing",
+		change{
+			lua + "shared/branches.lua",
+			"#t.members * (#branches + 1)\n",
+			"#t.members * #branches\n",
+		},
+		ofStore, "TestBranchesTakeTurns",
+	},
+	{
+		"a step writes records without a bound",
+		change{
+			lua + "shared/branches.lua",
+			"SIZE / #branches",
+			"SIZE * #branches",
+		},
+		ofStore, "TestBranchesOfLargeMessages",
+	},
+	{
+		"what was copied stays in front of other topics",
+		change{
+			lua + "shared/branches.lua",
+			"text(c.now + wait), entry) else",
+			"'1', entry) else",
+		},
+		ofStore, "TestBranchesTakeTurns",
+	},
+	{
+		"claims take what is to be copied",
+		change{
+			lua + "shared/limits.lua",
+			"  if Settings.branches_in(own) then return 0 end\n",
+			"",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"the carrier is not told of what is to be copied",
+		change{
+			lua + "shared/rings.lua",
+			"return Rings.look_at(OF_BRANCHES .. topic, now)",
+			"return nil",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"what a call carried is copied in the next one",
+		change{
+			lua + "shared/alarms.lua",
+			"return current.copying",
+			"return false",
+		},
+		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a repair gives seats where they are not needed",
+		change{
+			lua + "repair/seats.lua",
+			"not Seats.are_copied(topic) and ",
+			"",
+		},
+		ofRepair, "TestBranchesNeedNoSeats",
+	},
+	{
+		"a branch is in a shard of its own",
+		change{
+			"notify/store/reach/shard.go",
+			"record.SplitBranch(strings.TrimPrefix(topic, record.DeadPrefix))",
+			"strings.TrimPrefix(topic, record.DeadPrefix), \"\"",
+		},
+		"./notify/store/reach", "TestShardOfTopic",
+	},
+	{
+		"pushes of a pattern take the copies of branches",
+		change{
+			"daemon/push/tree.go",
+			"branch != \"\"",
+			"branch == \"/\"",
+		},
+		"./daemon/push", "TestPushesOfBranches",
+	},
+
 	// Bounds on real time.
 	{
 		"a carrier that was killed is replaced after nine seconds",

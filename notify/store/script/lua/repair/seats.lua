@@ -1,5 +1,5 @@
 -- Checks what is kept of the messages of a topic that have keys. What has a seat is ready, leased or put off, and what is ready or leased has one; what
--- is blocked is in the line, and in no other place; and the line has nothing else. What the housekeeping mends by itself, such as a free seat
+-- is blocked is in the line, and in no other place; and the line has nothing else. A topic with branches needs no seats. What the housekeeping mends by itself, such as a free seat
 -- before a line, a repair mends without a word.
 -- KEY: the keys, the seats or the line of the topic.
 -- ARGV: those of all (shared/repair.lua); the topic.
@@ -30,7 +30,7 @@ local function examine_key(id)
     end
   elseif since and not Seats.is_in_line(topic, key, since, id) then
     if Repair.wrong('no place', member, KEY, 'put into the line') then Seats.restore(topic, member, key, since) end
-  elseif (place == LEASED or place == ready_of(topic)) and not Seats.has_seat(topic, key, id) then
+  elseif (place == LEASED or place == ready_of(topic)) and not Seats.are_copied(topic) and not Seats.has_seat(topic, key, id) then
     if Repair.wrong('seat', member, seats_of(topic), 'given its seat') then Seats.seat(topic, key, id) end
   end
 end

@@ -1,11 +1,14 @@
--- Who waits for a time: named listeners for leases that ended, topics for their rates, or for the ends of their pauses, groups of which nobody may
--- be left, and schedules that are to be filled.
+-- Who waits for a time: named listeners for leases that ended, topics for their rates, for the ends of their pauses, or to be copied into their
+-- branches, groups of which nobody may be left, and schedules that are to be filled.
 
 local HELD = 1000 -- ms until a group is looked at again that a repair holds
 local LOOKS, READS = 50, 262144 -- groups that are looked at in a call, and bytes of the records of their callbacks
 
 Alarms.units = 1
 Alarms.is_rare = true
+Alarms.goes_on = true
+
+function Alarms.may_differ() return current.copying end
 
 function Alarms.key() return ALARMS end
 
@@ -40,10 +43,13 @@ function Alarms.carry(c)
   for i = 1, #ended, 2 do
     local topic = Pauses.ending_in(ended[i])
     local of, group = Callbacks.group_in(ended[i])
+    local copied = Rings.copied_in(ended[i])
     if group then
       look(c, ended[i], of, group)
+    elseif copied then
+      Branches.copy(c, ended[i], copied)
     elseif Schedules.is_alarm(ended[i]) then
-      if Schedules.ring(c.now) then c.fill = 1 end
+      if not c.settle and Schedules.ring(c.now) then c.fill = 1 end
     elseif topic then
       if Pauses.finish(topic, c.now) then ring(c, ended[i], topic) end
     else

@@ -34,10 +34,12 @@ local function topic_of(member)
   return string.match(member, '^([^:]+):')
 end
 
--- Whether a topic is valid: a foreign member must not make a key that nobody reads. The deaths of one are told of in $dead.TOPIC.
+-- Whether a topic is valid: a foreign member must not make a key that nobody reads. The deaths of one are told of in $dead.TOPIC, and TOPIC@NAME
+-- is a branch of it.
 local function is_topic(topic)
   return #topic <= 128 and not string.find(topic, '[^A-Za-z0-9_.-]') and not string.find('.' .. topic .. '.', '..', 1, true)
     or string.sub(topic, 1, 6) == '$dead.' and is_topic(string.sub(topic, 7))
+    or #topic <= 128 and string.find(topic, '^[^@$]+@[A-Za-z0-9_-]+$') ~= nil and is_topic(string.match(topic, '^[^@]+'))
 end
 
 -- The table that another has under a name; it is made if there is none.

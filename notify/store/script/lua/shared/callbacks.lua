@@ -79,6 +79,7 @@ function Callbacks.refusal(one)
   if group then
     local _, since = Groups.find(one.topic, group)
     if since then return -since, one.topic .. ':' .. group end
+    if Settings.branches_in(try('HGET', TOPICS, one.topic .. ':settings')) then return -12 end
   end
   if not one.after_group then return nil end
   local topic, name = parts_of(one.after_group)

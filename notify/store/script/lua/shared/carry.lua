@@ -14,6 +14,7 @@ end
 -- Begins a call: looks at the time, and when the first in each place is due, and in any of them.
 function Carry.begin(beats)
   local us, now = clock()
+  current.carries = true
   local c = { us = us, now = now, beats = beats, moved = 0, heads = {}, first = math.huge }
   -- Often nothing has a time to live, and nothing is broadcast: one look finds that. Only beats read the last four.
   c.rare = beats and call('EXISTS', EXPIRIES, BROADCASTS, ALARMS, KEYED, READY, LOGS, TAKEN, ENDINGS)

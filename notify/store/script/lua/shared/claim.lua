@@ -32,10 +32,10 @@ function Claim.find_behind(ready, member, before)
   return { found[1] }, { found[2] }
 end
 
--- Returns the records, the expiries and the attempts of as many members of a topic as fit into one reply, and whether messages of the topic
--- have keys; and takes the others out of the list: they stay ready.
-function Claim.read(topic, members)
-  local records, expiries, attempts = Messages.records_of(members), {}, {}
+-- Returns the records, the expiries and the attempts of as many members of a topic as fit into one reply, or have so many bytes, and whether
+-- messages of the topic have keys; and takes the others out of the list: they stay ready.
+function Claim.read(topic, members, most)
+  local records, expiries, attempts = Messages.records_of(members, most), {}, {}
   local n, kept = #records, call('EXISTS', EXPIRIES, ATTEMPTS, keys_of(topic))
   local keyed = kept > 0 and Seats.are_in(topic)
   if kept > (keyed and 1 or 0) then

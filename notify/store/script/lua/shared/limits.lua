@@ -17,9 +17,9 @@ function Limits.has_slots(own)
   return own and Settings.get('concurrency', own) > 0
 end
 
--- Whether a topic has a limit.
+-- Whether a topic has a limit, or branches, of which only the carrier claims.
 function Limits.are_in(own)
-  return Limits.has_slots(own) or own and Settings.get('rate', own) > 0
+  return Limits.has_slots(own) or own and (Settings.get('rate', own) > 0 or Settings.branches_in(own))
 end
 
 -- Gives back the slots past their time whose messages are not leased.
@@ -48,10 +48,11 @@ local function rate_of(topic, own, us)
   return r
 end
 
--- How many messages of a topic may be claimed now by its limits: math.huge if it has none. And its rate, if it has one, with binds if that
+-- How many messages of a topic may be claimed now by its limits: math.huge if it has none, and 0 if it has branches. And its rate, if it has one, with binds if that
 -- allows the fewest.
 function Limits.room(topic, own, us)
   if not own then return math.huge end
+  if Settings.branches_in(own) then return 0 end
   local most, n = Settings.get('concurrency', own), math.huge
   if most > 0 then n = free_slots(topic, most, us) end
   local rate = rate_of(topic, own, us)

@@ -94,13 +94,15 @@ function Messages.put_first_due(member, due)
   call('HSET', MESSAGES, member, mark .. Messages.times_of(due, tonumber(at)) .. object .. body)
 end
 
--- The records of members, in their order and false for a missing one, until BYTES are full: there may be fewer than members.
-function Messages.records_of(members)
-  local records, n, size = {}, 0, 0
-  for from = 1, #members, 64 do
-    local page = call('HMGET', MESSAGES, unpack(members, from, math.min(from + 63, #members)))
+-- The records of members, in their order and false for a missing one, until so many bytes, BYTES if that is not given, are full: there may be fewer
+-- than members.
+function Messages.records_of(members, most)
+  local records, n, size, each = {}, 0, 0, most and 16 or 64
+  most = most or BYTES
+  for from = 1, #members, each do
+    local page = call('HMGET', MESSAGES, unpack(members, from, math.min(from + each - 1, #members)))
     for i = 1, #page do
-      if size >= BYTES then return records end
+      if size >= most then return records end
       n = n + 1
       records[n] = page[i]
       if page[i] then size = size + #page[i] end

@@ -4,6 +4,7 @@ Rings.RUNG = 3e15 -- added to the time since which an inbox waits: us of some 95
 Rings.HANDOVER = 6e15 -- added to the time of the last hand-over to it, until its subscriber claims
 local DEAD = 500 -- inboxes that a call drops at about the most
 local OF_TOPIC = '/' -- before a topic in ALARMS: no listener has that in its name
+local OF_BRANCHES = '@' -- the same of one that has branches
 
 -- Nudges the carrier if a due time is before the head of a place, which is the first due time there.
 function Rings.nudge(due, head)
@@ -33,12 +34,29 @@ function Rings.forget_rate(topic)
   try('ZREM', ALARMS, OF_TOPIC .. topic)
 end
 
--- For how many of n ready messages of a topic subscribers may be rung now: none while it is paused, and no more than its limits let go. If
+-- Has the carrier copy what is ready of a topic into its branches: in the same call, if that is one of its own.
+function Rings.have_copied(topic, us)
+  local now = math.floor(us / 1000)
+  if not current.carries then return Rings.look_at(OF_BRANCHES .. topic, now) end
+  current.copying = try('ZADD', ALARMS, 'LT', text(now), OF_BRANCHES .. topic) ~= nil
+end
+
+-- The topic of an entry in ALARMS that is copied into its branches; nil if it is another entry.
+function Rings.copied_in(entry)
+  return string.sub(entry, 1, 1) == OF_BRANCHES and string.sub(entry, 2) or nil
+end
+
+-- For how many of n ready messages of a topic subscribers may be rung now: none while it is paused, or if it has branches,
+-- into which the carrier copies them then, and no more than its limits let go. If
 -- its rate is why, and more of them wait than that, the carrier rings for the others.
 function Rings.most(topic, n, us)
   local own = try('HGET', TOPICS, topic .. ':settings')
   if not own then return n end
   if Settings.get('paused', own) == 1 then return 0 end
+  if Settings.branches_in(own) then
+    Rings.have_copied(topic, us)
+    return 0
+  end
   local room, rate = Limits.room(topic, own, us)
   if n <= room then return n end
   if rate and rate.binds and (try('ZCOUNT', waiting_of(topic), '-inf', text(Rings.RUNG)) or 0) > room then

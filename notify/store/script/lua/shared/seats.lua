@@ -16,14 +16,24 @@ function Seats.are_in(topic)
   return call('EXISTS', keys_of(topic)) == 1
 end
 
--- A setting of a topic, all of which are read once in a call.
-local function setting(topic, name)
+-- The settings of a topic, which are read once in a call.
+local function settings_of(topic)
   local all = table_in(current, 'settings')
   if not all[topic] then
     local own, common = Settings.settings_of(topic)
     all[topic] = { own = own, common = common }
   end
-  return Settings.get(name, all[topic].own, all[topic].common)
+  return all[topic]
+end
+
+local function setting(topic, name)
+  local all = settings_of(topic)
+  return Settings.get(name, all.own, all.common)
+end
+
+-- Whether a topic has branches: its messages need no seats then, but their copies do.
+function Seats.are_copied(topic)
+  return Settings.branches_in(settings_of(topic).own)
 end
 
 -- Whether a key is that of a schedule whose occurrences do not overlap: whatever the settings say, it has one seat, which one that is put off keeps,
@@ -199,6 +209,7 @@ end
 
 -- How many seats of a topic's key are free beside their holders: none while one that died is among them, or among those that leave.
 local function free_beside(topic, key, ids, leaving)
+  if Seats.are_copied(topic) then return AT_ONCE end
   for _, word in ipairs(ids) do
     if string.byte(word) == 33 then return 0 end
   end
@@ -234,7 +245,9 @@ end
 -- the first. Earliest is the least of the times. Returns how many are ready; nil, and changes nothing, if the ready set is foreign.
 function Seats.put_ready(topic, list, earliest)
   local n = #list / 2
-  if not Seats.are_in(topic) then return Places.put_ready(topic, list, earliest) and n end
+  if not Seats.are_in(topic) or Seats.are_copied(topic) and call('EXISTS', line_of(topic)) == 0 then
+    return Places.put_ready(topic, list, earliest) and n
+  end
   if not try('ZCARD', ready_of(topic)) then return nil end
   local ready, names, groups = by_key(topic, list)
   local seats, lines = {}, {}

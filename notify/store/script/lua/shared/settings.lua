@@ -1,5 +1,5 @@
--- Settings of topics, and under * those of the store: text in TOPICS, NAME=NUMBER of each with a space in front. A foreign setting
--- counts as not set.
+-- Settings of topics, and under * those of the store: text in TOPICS, NAME=NUMBER of each with a space in front, but branches=NAME,NAME. A foreign
+-- setting counts as not set.
 
 -- A setting as a number; nil if it is not one within its limits.
 function Settings.in_range(value, least, most)
@@ -32,12 +32,17 @@ function Settings.pause_end(own)
   return at > 0 and at or nil
 end
 
+-- The names of a topic's branches, by its own settings, joined by commas; nil or false if it has none.
+function Settings.branches_in(own)
+  return own and string.match(own, SETTINGS.branches.pattern)
+end
+
 -- Settings as they are written, without foreign ones and with changes by name; '' removes one.
 function Settings.written(settings, changes)
   local all = ''
   for _, one in ipairs(SETTINGS) do
     local value = changes[one.name] or string.match(settings, one.pattern) or ''
-    if Settings.in_range(value, one.least, one.most) then all = all .. ' ' .. one.name .. '=' .. value end
+    if one.is_text and value ~= '' or Settings.in_range(value, one.least, one.most) then all = all .. ' ' .. one.name .. '=' .. value end
   end
   return all
 end

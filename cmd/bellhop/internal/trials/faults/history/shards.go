@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// shardOf returns the number of a topic's shard: its CRC-32 modulo the number of shards.
+// shardOf returns the number of a topic's shard: the CRC-32 of what is before a branch modulo the number of shards.
 func (b *Bounds) shardOf(topic string) int {
-	return int(crc32.ChecksumIEEE([]byte(topic)) % uint32(max(b.Shards, 1)))
+	of, _, _ := strings.Cut(topic, "@")
+	return int(crc32.ChecksumIEEE([]byte(of)) % uint32(max(b.Shards, 1)))
 }
 
 // numbers reads numbers with commas between.
