@@ -126,10 +126,35 @@ func (f *inspectFlags) checkFlags(c *cobra.Command, args []string) error {
 
 func (a *app) inspect(ctx context.Context, s *session, topic, id string) error {
 	info, err := s.inspector.Inspect(ctx, topic, id)
+	if errors.Is(err, notify.ErrNotFound) && !a.json {
+		return cmp.Or(a.printCopies(ctx, s, topic, id), err)
+	}
 	if err != nil {
 		return err
 	}
 	return a.printInfo(ctx, s, info)
+}
+
+// printCopies says where the copies of a message are, if its topic has branches. One that took the place of another id is found by that.
+func (a *app) printCopies(ctx context.Context, s *session, topic, id string) error {
+	settings, err := s.inspector.Settings(ctx, topic)
+	if err != nil {
+		return err
+	}
+	for _, branch := range settings.BranchesOf(topic) {
+		copied, err := s.inspector.Inspect(ctx, branch, id)
+		switch {
+		case errors.Is(err, notify.ErrNotFound):
+			terminal.Printf(a.out, "%s: not there\n", branch)
+		case err != nil:
+			return err
+		case copied.By != "":
+			terminal.Printf(a.out, "%s: %s by %s\n", branch, copied.State, copied.By)
+		default:
+			terminal.Printf(a.out, "%s: %s\n", branch, copied.State)
+		}
+	}
+	return nil
 }
 
 // await prints a message once it ended, or as it is when the wait is over. The error is an

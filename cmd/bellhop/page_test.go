@@ -275,6 +275,16 @@ func TestPageOfSettings(t *testing.T) {
 	})
 }
 
+func TestPageOfBranches(t *testing.T) {
+	aPage(t, "../../daemon/README.md", "Branches", []step{
+		{line: "branches=mail,points", want: "mail,points"},
+		{line: "publish order.paid", want: "o-1"},
+		{line: "work order.paid@mail", want: `{"total":12}`},
+		{line: "work order.paid@points", want: `{"total":12}`},
+		{line: "branches=+crm", want: "mail,points,crm"},
+	})
+}
+
 func TestPageOfRepair(t *testing.T) {
 	aPage(t, "../../daemon/README.md", "Repair", []step{{line: "doctor --repair --yes", want: "ok"}})
 }

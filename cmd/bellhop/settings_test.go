@@ -33,18 +33,18 @@ func TestTopicSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	wantTable(t, s.call("topics", "settings"),
-		"attempts 10 built in", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 10 built in", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 	wantTable(t, s.call("topics", "set", "mail", "attempts=5", "lease=1m", "paused=true"),
-		"attempts 5 topic", "lease 1m topic", "backoff_min 1s built in", "backoff_max 10m built in", "archive_acked false built in", "paused true topic", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 5 topic", "lease 1m topic", "backoff_min 1s built in", "backoff_max 10m built in", "archive_acked false built in", "paused true topic", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 	wantTable(t, s.call("topics", "set", "*", "lease=2m", "backoff_max=1d"),
-		"attempts 10 built in", "lease 2m store", "backoff_min 1s built in", "backoff_max 24h store", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 10 built in", "lease 2m store", "backoff_min 1s built in", "backoff_max 24h store", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 	wantTable(t, s.call("topics", "set", "mail", "lease=", "backoff_min=5s"),
-		"attempts 5 topic", "lease 2m store", "backoff_min 5s topic", "backoff_max 24h store", "archive_acked false built in", "paused true topic", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 5 topic", "lease 2m store", "backoff_min 5s topic", "backoff_max 24h store", "archive_acked false built in", "paused true topic", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 	wantTable(t, s.call("topics", "settings", "mail"),
-		"attempts 5 topic", "lease 2m store", "backoff_min 5s topic", "backoff_max 24h store", "archive_acked false built in", "paused true topic", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 5 topic", "lease 2m store", "backoff_min 5s topic", "backoff_max 24h store", "archive_acked false built in", "paused true topic", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 	contains(t, s.call("topics"), "mail", " paused ")
 
-	want := `{"topic":"mail","attempts":5,"lease_ms":120000,"backoff_min_ms":5000,"backoff_max_ms":86400000,"archive_acked":false,"paused":true,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts","backoff_min","paused"]}` + "\n"
+	want := `{"topic":"mail","attempts":5,"lease_ms":120000,"backoff_min_ms":5000,"backoff_max_ms":86400000,"archive_acked":false,"paused":true,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"branches":"","branch_ttl_ms":0,"own":["attempts","backoff_min","paused"]}` + "\n"
 	if out := s.call("topics", "settings", "mail", "--json"); out != want {
 		t.Errorf("got %s", out)
 	}
@@ -94,7 +94,7 @@ func TestBadTopicSettings(t *testing.T) {
 		}
 	}
 	wantTable(t, s.call("topics", "settings", "mail"),
-		"attempts 10 built in", "lease 30s built in", "backoff_min 1m topic", "backoff_max 10m built in", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 10 built in", "lease 30s built in", "backoff_min 1m topic", "backoff_max 10m built in", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 }
 
 // A worker of the command follows the settings of its topic.
@@ -156,9 +156,9 @@ func TestCompletionOfSettings(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	for args, want := range map[string]string{
-		"topics set mail ":                     "attempts= lease= backoff_min= backoff_max= archive_acked= paused= history= key_concurrency= on_retry= on_dead= concurrency= rate= burst=",
-		"topics set mail b":                    "backoff_min= backoff_max= burst=",
-		"topics set mail attempts=5 ":          "lease= backoff_min= backoff_max= archive_acked= paused= history= key_concurrency= on_retry= on_dead= concurrency= rate= burst=",
+		"topics set mail ":                     "attempts= lease= backoff_min= backoff_max= archive_acked= paused= history= key_concurrency= on_retry= on_dead= concurrency= rate= burst= branches= branch_ttl=",
+		"topics set mail b":                    "backoff_min= backoff_max= burst= branches= branch_ttl=",
+		"topics set mail attempts=5 ":          "lease= backoff_min= backoff_max= archive_acked= paused= history= key_concurrency= on_retry= on_dead= concurrency= rate= burst= branches= branch_ttl=",
 		"topics set mail attempts=5 lease= pa": "paused=",
 		"topics set mail x":                    "",
 	} {
@@ -192,7 +192,7 @@ func TestUnreadableTopicSettings(t *testing.T) {
 	}
 	contains(t, out, mail, "set to attempts=5", all)
 	wantTable(t, s.call("topics", "settings", "mail"),
-		"attempts 5 topic", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in")
+		"attempts 5 topic", "lease 30s built in", "backoff_min 1s built in", "backoff_max 10m built in", "archive_acked false built in", "paused false built in", "history true built in", "key_concurrency 1 built in", "on_retry block built in", "on_dead go built in", "concurrency none built in", "rate none built in", "burst none built in", "branches none built in", "branch_ttl none built in")
 }
 
 func TestManOfSettings(t *testing.T) {

@@ -36,6 +36,9 @@ type Settings struct {
 	Rate        string `json:"rate" example:"1000/s" doc:"how many messages of the topic are claimed in a second, a minute or an hour: N/s, N/m or N/h; none: without a limit"`
 	Burst       int    `json:"burst" example:"50" doc:"how many messages are claimed at once after a rest; 0: there is no rate"`
 
+	Branches    string `json:"branches" example:"mail,points" doc:"names of branches, into each of which what is ready is copied, joined by commas; empty: the topic has none"`
+	BranchTTLMs int64  `json:"branch_ttl_ms" example:"604800000" doc:"how long after its due time a copy that nobody handled expires; 0: it stays"`
+
 	Own []string `json:"own" nullable:"false" doc:"names of the settings set for the topic; the others are defaults" example:"[\"attempts\",\"lease\"]"`
 }
 
@@ -46,7 +49,7 @@ func SettingsOf(topic string, s notify.TopicSettings) Settings {
 		BackoffMinMs: Ms(s.BackoffMin), BackoffMaxMs: Ms(s.BackoffMax),
 		ArchiveAcked: s.ArchiveAcked, Paused: s.Paused, PausedUntil: Given(s.PausedUntil), History: s.History,
 		KeyConcurrency: s.KeyConcurrency, OnRetry: s.OnRetry, OnDead: s.OnDead,
-		Concurrency: s.Concurrency, Rate: s.Rate.String(), Burst: s.Burst, Own: append([]string{}, s.Own...),
+		Concurrency: s.Concurrency, Rate: s.Rate.String(), Burst: s.Burst, Branches: s.Branches, BranchTTLMs: Ms(s.BranchTTL), Own: append([]string{}, s.Own...),
 	}
 }
 
@@ -72,13 +75,11 @@ func Setting(f fields.Field, of notify.Settings) string {
 
 // written returns a value as text, as a user writes it.
 func written(value reflect.Value) string {
-	switch is := value.Interface().(type) {
-	case time.Duration:
-		return fault.Short(is)
-	case int:
-		if is == 0 {
-			return "none"
-		}
+	if d, is := value.Interface().(time.Duration); is && d > 0 {
+		return fault.Short(d)
+	}
+	if value.IsZero() && value.Kind() != reflect.Bool {
+		return "none"
 	}
 	return fmt.Sprint(value.Interface())
 }

@@ -20,7 +20,7 @@ import (
 
 // Each setting has a description, and a valid example.
 func TestSettingFields(t *testing.T) {
-	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst"}, fields.Names[notify.SettingsChange]()); diff != "" {
+	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst", "branches", "branch_ttl"}, fields.Names[notify.SettingsChange]()); diff != "" {
 		t.Error(diff)
 	}
 	for _, f := range fields.In[notify.SettingsChange]() {
@@ -41,6 +41,7 @@ func TestDecodeSettings(t *testing.T) {
 			Default: []string{"attempts", "lease", "backoff_min", "backoff_max", "paused"},
 		},
 		`{"concurrency":200,"rate":"90/m","burst":5}`: {Concurrency: new(200), Rate: new(90 * record.PerMinute), Burst: new(5)},
+		`{"branches":"+crm","branch_ttl":"7d"}`:       {Branches: new("+crm"), BranchTTL: new(7 * 24 * time.Hour)},
 		`{"lease":"1d","paused":false}`:               {Lease: new(24 * time.Hour), Paused: new(false)},
 		`{"backoff_min":"1h","backoff_max":null}`:     {BackoffMin: new(time.Hour), Default: []string{"backoff_max"}}, // the store checks this
 		`{"\u0061ttempts":7,"backoff_max":"1d12h5s"}`: {Attempts: new(7), BackoffMax: new(36*time.Hour + 5*time.Second)},
@@ -149,7 +150,7 @@ func TestSettingsOf(t *testing.T) {
 	got, err := json.Marshal(api.SettingsOf("mail", notify.TopicSettings{
 		Settings: notify.Settings{Attempts: 5, Lease: time.Minute, BackoffMin: time.Second, BackoffMax: 10 * time.Minute, History: true, KeyConcurrency: 1, OnRetry: "block", OnDead: "go"}, Own: []string{"attempts", "lease"},
 	}))
-	want := `{"topic":"mail","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts","lease"]}`
+	want := `{"topic":"mail","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"branches":"","branch_ttl_ms":0,"own":["attempts","lease"]}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}

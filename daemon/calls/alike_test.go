@@ -474,7 +474,7 @@ func wrongFor(p calls.Param) any {
 	case p.Name == "q":
 		return "stat:dead"
 	}
-	return "a@b"
+	return "a!b"
 }
 
 func problem(t *testing.T, data []byte) (p api.Problem) {

@@ -25,7 +25,7 @@ var archiveReaders = []Right{MayArchive, MayBodies}
 
 // archiveFilter are the parameters that select rows of the archive.
 type archiveFilter struct {
-	Topic  string `query:"topic" is:"pattern" maxLength:"128" pattern:"^([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?$|^>$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
+	Topic  string `query:"topic" is:"pattern" maxLength:"128" pattern:"^([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?$|^>$|^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*@[A-Za-z0-9_-]+$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more"`
 	ID     string `query:"id" is:"id" maxLength:"128" pattern:"^(\\.{0,2}[A-Za-z0-9_~:-]|\\.{3})[A-Za-z0-9._~:-]*$" example:"order-4711" doc:"id of the message"`
 	State  string `query:"state" enum:"dead,dropped,acked,removed" doc:"how it ended"`
 	Reason string `query:"reason" maxLength:"1024" example:"timeout" doc:"a part of the reason"`

@@ -74,7 +74,7 @@ func TestReadWrongJSON(t *testing.T) {
 	if _, err := read("orders", `{"max":0,"lease":"x","no":1}`); strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("got %v", err)
 	}
-	if _, err := read("no@topic", ""); err == nil || !strings.Contains(err.Error(), "no@topic") {
+	if _, err := read("no!topic", ""); err == nil || !strings.Contains(err.Error(), "no!topic") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -32,7 +32,7 @@ const (
 
 // OfTopic is the input of a call about a topic.
 type OfTopic struct {
-	Topic string `path:"topic" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" example:"order.timeout" doc:"tokens of letters, digits, _ and -, joined by single dots"`
+	Topic string `path:"topic" is:"topic" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?$" example:"order.timeout" doc:"tokens of letters, digits, _ and -, joined by single dots; or TOPIC@NAME, a branch"`
 }
 
 // OfMessage is the input of a call about a message.

@@ -15,7 +15,7 @@ import (
 )
 
 type forecastInput struct {
-	Topic  string `query:"topic" is:"pattern" maxLength:"134" pattern:"^(\\$dead\\.)?(([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?|>)$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more; missing: all topics that the token permits"`
+	Topic  string `query:"topic" is:"pattern" maxLength:"134" pattern:"^(\\$dead\\.)?(([A-Za-z0-9_-]+|\\*)(\\.([A-Za-z0-9_-]+|\\*))*(\\.>)?|>|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*@[A-Za-z0-9_-]+)$" example:"order.*" doc:"a topic, or a pattern: * stands for any one token, and > at the end for one or more; missing: all topics that the token permits"`
 	Bucket string `query:"bucket" enum:"1m,1h,1d" default:"1h" doc:"length of a bucket"`
 	Count  int    `query:"count" minimum:"1" maximum:"1000" default:"24" doc:"number of buckets"`
 }

@@ -52,7 +52,7 @@ var _ = define(Call{
 })
 
 type listenersInput struct {
-	Topic  string `query:"topic" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" example:"prices.gold" doc:"only those that get the broadcasts of this topic; missing: all"`
+	Topic  string `query:"topic" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?$" example:"prices.gold" doc:"only those that get the broadcasts of this topic; missing: all"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
 	Cursor string `query:"cursor" is:"cursor of listeners" maxLength:"128" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
 }

@@ -15,7 +15,7 @@ import (
 
 type topicsInput struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"list at most this many"`
-	Cursor string `query:"cursor" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$" doc:"cursor of the previous page; missing: from the beginning"`
+	Cursor string `query:"cursor" is:"any topic" maxLength:"134" pattern:"^(\\$dead\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?$" doc:"cursor of the previous page; missing: from the beginning"`
 }
 
 var _ = define(Call{
@@ -68,7 +68,7 @@ var _ = define(Call{
 
 // ofSettings is the input of a call about settings.
 type ofSettings struct {
-	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*)$" example:"order.timeout" doc:"a topic, which need not exist yet; * for the defaults of topics without settings of their own, which needs a token for all topics"`
+	Topic string `path:"topic" is:"topic or *" maxLength:"128" pattern:"^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?)$" example:"order.timeout" doc:"a topic, which need not exist yet; * for the defaults of topics without settings of their own, which needs a token for all topics"`
 }
 
 // allow returns an api.ErrForbidden for notify.AllTopics unless the client may use all topics.

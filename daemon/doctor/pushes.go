@@ -63,7 +63,7 @@ func (e *exam) pushOf(ctx context.Context, s service) func(topic string) *store.
 	return func(topic string) *store.Push {
 		for i := range all {
 			for _, one := range all[i].Topics {
-				if pattern, err := notify.ParsePattern(one); err == nil && pattern.Match(topic) && !all[i].Broadcasts {
+				if pattern, err := notify.ParsePattern(one); err == nil && pattern.Takes(topic) && !all[i].Broadcasts {
 					return &all[i]
 				}
 			}

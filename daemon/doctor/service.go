@@ -32,6 +32,7 @@ func (e *exam) service(ctx context.Context) {
 	e.dead(ctx, s)
 	e.blocked(ctx, s)
 	e.groups(ctx)
+	e.branches(ctx, s)
 	e.leases(ctx, s)
 	e.listeners(ctx, s)
 	e.pushes(ctx, s)

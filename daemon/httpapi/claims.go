@@ -33,7 +33,7 @@ func (g *Gate) claim(ctx context.Context, c *call, in *claimInput) (any, error) 
 }
 
 type claimAnyInput struct {
-	Topics string `query:"topics" required:"true" is:"topics" pattern:"^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(,[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*){0,31}$" example:"order.timeout,order.paid" doc:"1 to 32 topics, joined by commas, each once"`
+	Topics string `query:"topics" required:"true" is:"topics" pattern:"^[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+){0,31}$" example:"order.timeout,order.paid" doc:"1 to 32 topics, joined by commas, each once"`
 	Order  string `query:"order" enum:"given,oldest" default:"given" doc:"given: messages of a topic before those of the topics behind it; oldest: the oldest of all topics, sorted by due time, which asks for topics of one shard"`
 	claimOptions
 }

@@ -60,15 +60,15 @@ var curls = []struct{ command, prints string }{
 	{`curl -w '%{http_code}' -X POST localhost:8420/v1/topics/a/resume`, `204`},
 	{
 		`curl -X PATCH -d '{"attempts":5,"lease":"1m"}' localhost:8420/v1/topics/a/settings`,
-		`{"topic":"a","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts","lease"]}`,
+		`{"topic":"a","attempts":5,"lease_ms":60000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"branches":"","branch_ttl_ms":0,"own":["attempts","lease"]}`,
 	},
 	{
 		`curl -X PATCH -H 'Content-Type: application/merge-patch+json' -d '{"lease":null}' localhost:8420/v1/topics/a/settings`,
-		`{"topic":"a","attempts":5,"lease_ms":30000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":["attempts"]}`,
+		`{"topic":"a","attempts":5,"lease_ms":30000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"branches":"","branch_ttl_ms":0,"own":["attempts"]}`,
 	},
 	{
 		`curl 'localhost:8420/v1/topics/*/settings'`,
-		`{"topic":"*","attempts":10,"lease_ms":30000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"own":[]}`,
+		`{"topic":"*","attempts":10,"lease_ms":30000,"backoff_min_ms":1000,"backoff_max_ms":600000,"archive_acked":false,"paused":false,"history":true,"key_concurrency":1,"on_retry":"block","on_dead":"go","concurrency":0,"rate":"none","burst":0,"branches":"","branch_ttl_ms":0,"own":[]}`,
 	},
 	{`curl -s localhost:8420/v1/topics/a | grep -o '"topic":"a"'`, `"topic":"a"`},
 	{`curl -s localhost:8420/v1/topics | grep -o '"topic":"[^"]*"'`, `"topic":"a"

@@ -50,5 +50,5 @@ func TestFind(t *testing.T) {
 	wantRefused(t, request(t, conn, "bellhop.find-all", `{"q":"stat:dead"}`), 422, "did you mean state?")
 	wantRefused(t, request(t, conn, "bellhop.find-all", `{"q":"id:a","limit":0}`), 422, "limit")
 	wantRefused(t, request(t, conn, "bellhop.find-all", `{"q":"id:a","cursor":"x"}`), 422, "cursor")
-	wantRefused(t, request(t, conn, "bellhop.find.a@b", `{"q":"id:a"}`), 422, "topic")
+	wantRefused(t, request(t, conn, "bellhop.find.a!b", `{"q":"id:a"}`), 422, "topic")
 }

@@ -53,7 +53,7 @@ func services[T any](t testing.TB, conn *nats.Conn, verb string, want int) (all 
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	conn, _, _ := open(t)
-	wantRefused(t, request(t, conn, "bellhop.publish.no@topic", ""), 422)
+	wantRefused(t, request(t, conn, "bellhop.publish.no!topic", ""), 422)
 	info := services[micro.Info](t, conn, "INFO", 1)[0]
 	if info.Name != "bellhop" || info.Version == "" || info.Description == "" || info.Metadata["prefix"] != "bellhop" {
 		t.Errorf("got %+v", info)

@@ -56,8 +56,8 @@ func TestBadSettings(t *testing.T) {
 	for _, test := range []struct{ subject, data, fields, text string }{
 		{"settings." + topic, ` `, "settings", "not a JSON object"},
 		{"settings." + topic, `{"atempts":5,"lease":60,"paused":"x"}`, "atempts lease paused", "did you mean attempts?"},
-		{"settings.no@topic", `{"attempts":5}`, "topic", "no@topic"},
-		{"settings.no@topic", ``, "topic", "no@topic"},
+		{"settings.no!topic", `{"attempts":5}`, "topic", "no!topic"},
+		{"settings.no!topic", ``, "topic", "no!topic"},
 		{"defaults", `{"paused":true,"attempts":"5"}`, "attempts paused", "set it for each one"},
 	} {
 		reply := request(t, conn, "bellhop."+test.subject, test.data)

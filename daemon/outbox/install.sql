@@ -75,7 +75,7 @@ BEGIN
 		faults := faults || text 'topic: it is empty; name one, such as order.timeout';
 	ELSIF octet_length(named) > {{.MaxTopic}} THEN
 		faults := faults || ('topic: ' || octet_length(named) || ' bytes; at most {{.MaxTopic}} are allowed');
-	ELSIF named !~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$' THEN
+	ELSIF named !~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?$' THEN
 		faults := faults || ('topic ' || to_json(named) || ': use tokens of letters, digits, _ and -, joined by single dots');
 	END IF;
 	IF octet_length(ident) > {{.MaxID}} THEN

@@ -32,8 +32,11 @@ func (n *tree) add(p record.Pattern, t *target) {
 	n.here = t
 }
 
-// of returns the target of a topic; nil if no pattern names it.
+// of returns the target of a topic; nil if no pattern takes it.
 func (n *tree) of(topic string) *target {
+	if _, branch := record.SplitBranch(topic); branch != "" {
+		return nil // no pattern of many topics takes one
+	}
 	if topic == "" {
 		return n.here
 	}

@@ -392,6 +392,22 @@ var damages = []struct {
 	}, nil},
 }
 
+// Messages with keys need no seats while their topic has branches, since it is not they that are claimed.
+func TestBranchesNeedNoSeats(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	storetest.Set(t, db, "orders", notify.SettingsChange{Branches: new("mail"), Paused: new(true)})
+	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Key: "k"}, notify.Message{Topic: "orders", ID: "b", Key: "k"})
+	if got, _ := run(t, db, false); got != nil {
+		t.Errorf("found %q", got)
+	}
+	do(t, db, "HSET", "topics", "orders:settings", "") // as a backup from before would have it
+	found, _ := run(t, db, false)
+	if want := []string{"index orders topics-paused", "seat orders:a seats:orders", "seat orders:b seats:orders", "settings orders topics"}; !slices.Equal(found, want) {
+		t.Errorf("without branches: found %q, want %q", found, want)
+	}
+}
+
 // The carrier is told of the ends of pauses that it does not know, and of no others; that it looks at one early is right.
 func TestEndsOfPauses(t *testing.T) {
 	t.Parallel()
