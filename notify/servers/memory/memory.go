@@ -47,7 +47,16 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	if s.stopped {
 		return nil, fmt.Errorf("connect to redis in memory: %w", net.ErrClosed)
 	}
-	return s.redis.Dial()
+	if s.redis.Server() == nil { // only Dial starts one that does not listen
+		first, err := s.redis.Dial()
+		if err != nil {
+			return nil, err
+		}
+		first.Close()
+	}
+	client, server := pipe()
+	s.redis.Server().ServeConn(server)
+	return client, nil
 }
 
 // Addr returns the address at which the server listens; empty: at none.

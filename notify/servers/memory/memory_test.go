@@ -54,6 +54,29 @@ func TestClockOfABubble(t *testing.T) {
 	})
 }
 
+// A pipeline of any length is answered: the server answers the first commands before it has read the last ones.
+func TestPipelines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		defer server.Stop()
+		c := client(server)
+		defer c.Close()
+		const n = 10_000
+		answers, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for range n {
+				p.Incr(t.Context(), "n")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := answers[n-1].(*redis.IntCmd).Val(); last != n {
+			t.Errorf("the last of %d commands was answered %d", n, last)
+		}
+	})
+}
+
 // One that listens is the same server for both ways to it.
 func TestListen(t *testing.T) {
 	server := memory.New()
