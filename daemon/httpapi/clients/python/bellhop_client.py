@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import calendar
 import http.client
-import inspect as _inspect
 import json
 import logging
 import os
@@ -18,6 +16,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Awaitable
 from typing import Any, Callable, Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -517,7 +516,9 @@ class Worker:
         """Returns what settles a message, once its handler has ended."""
         try:
             result = self._handler(m)
-            if _inspect.isawaitable(result):
+            if isinstance(result, Awaitable):
+                import asyncio  # half of the time that an import of all takes
+
                 result = asyncio.run(_awaited(result))
             return ("ack", {}) if self._keep is None or result is None else ("ack", {"keep": self._keep}, *_encode(result))
         except Later as err:

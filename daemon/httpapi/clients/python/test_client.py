@@ -35,6 +35,11 @@ def until(what):
     return found
 
 
+def catches(process, number):
+    with open(f"/proc/{process.pid}/status") as status:
+        return int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16) >> (number - 1) & 1
+
+
 def state(topic, id):
     try:
         return bell.inspect(topic, id)["state"]
@@ -427,6 +432,7 @@ class Cases(unittest.TestCase):
             process.send_signal(signal.SIGCONT)
             told = r"^the process stood still for \d+\.\d s; messages may come twice$"
             self.assertTrue(any(re.search(told, line) for line in process.stdout))  # others may come before
+            until(lambda: catches(process, signal.SIGTERM))  # its main thread may have stood still on its way to that
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(), 0)
 
