@@ -46,6 +46,7 @@ type link struct {
 	asleep bool   // it has the lock, so that whoever publishes notifies it
 	pause  time.Duration
 	batch  int64
+	looked time.Time // when the last look ended
 	floor  floor
 	parts  map[int]*part // by the numbers of shards
 

@@ -179,6 +179,9 @@ func (c *link) publishTo(ctx context.Context, p *part, rows []row, which []int, 
 	if keyed { // it may be due behind what the last call published, whatever its id
 		time.Sleep(time.Until(p.last.Add(store.Tick)))
 	}
+	for n := range batch { // it waits since the look, too
+		batch[n].Age += time.Since(c.looked)
+	}
 	got, err := c.pub.Relay(ctx, p.shard, store.Relay{Outbox: c.id, Token: p.token, Batch: c.batch}, batch)
 	p.last = time.Now()
 	for n, i := range which {

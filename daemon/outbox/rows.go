@@ -84,6 +84,7 @@ func (c *link) look(ctx context.Context, floor int64, without []string) ([]row, 
 	defer cancel()
 	rows, _ := c.conn.Query(ctx, looking, floor, without, mostRows, mostBytes) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, rowIn)
+	c.looked = time.Now()
 	return found, c.failed("look for what waits", err)
 }
 

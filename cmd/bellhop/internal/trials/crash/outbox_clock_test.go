@@ -51,7 +51,7 @@ func TestClockOfTheOutbox(t *testing.T) {
 			storetest.Is(t, id, info.State, notify.Scheduled)
 			return info.Due
 		}
-		from, to := called.Add(delay-by), committed.Add(delay-by)
+		from, to := called.Add(delay-by), committed.Add(delay-by+relayed.Sub(began)) // later by what a look takes to be answered
 		if ahead < 0 {
 			from, to = began.Add(delay), relayed.Add(delay)
 		}
