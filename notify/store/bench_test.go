@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -125,33 +126,41 @@ func benchmarkTransitions(b *testing.B, rest time.Duration) {
 	}
 }
 
-// BenchmarkLives measures whole lives of messages, published, claimed and acknowledged, one at a time and 100 in a call, without
-// keys, with a key of their own, and all of one key: us of Redis for each.
+// BenchmarkLives measures whole lives of messages, published, claimed and acknowledged, one at a time and 100 in a call: plain ones, in
+// a topic that has a group, too; with a key of their own, and all of one key; and members of groups of 100. It reports us of Redis for each.
 func BenchmarkLives(b *testing.B) {
+	kinds := map[string]func(p *store.Publish, i int){
+		"plain":          func(*store.Publish, int) {},
+		"beside a group": func(*store.Publish, int) {},
+		"keyed":          func(p *store.Publish, i int) { p.Key = "acct-" + strconv.Itoa(i%1000) },
+		"one key":        func(p *store.Publish, _ int) { p.Key = "acct" },
+		"grouped":        func(p *store.Publish, i int) { p.Group = "group-" + strconv.Itoa(i/100) },
+	}
 	for _, size := range []int{1, 100} {
-		for _, keys := range []struct {
-			name string
-			of   func(i int) string
-		}{
-			{"plain", func(int) string { return "" }},
-			{"keyed", func(i int) string { return "acct-" + strconv.Itoa(i%1000) }},
-			{"one key", func(int) string { return "acct" }},
-		} {
-			b.Run(fmt.Sprintf("%s, %d", keys.name, size), func(b *testing.B) { benchmarkLives(b, size, keys.of) })
+		for _, name := range slices.Sorted(maps.Keys(kinds)) {
+			b.Run(fmt.Sprintf("%s, %d", name, size), func(b *testing.B) { benchmarkLives(b, size, name == "beside a group", kinds[name]) })
 		}
 	}
 }
 
-func benchmarkLives(b *testing.B, size int, keyOf func(i int) string) {
+func benchmarkLives(b *testing.B, size int, beside bool, fill func(p *store.Publish, i int)) {
 	s := storetest.At(b, storetest.Server(b, "--save", "").URL(), "bench")
+	storetest.Found(b, s)
 	shard := s.Of("t")
+	if beside {
+		storetest.Publish(b, s, notify.Message{Topic: "t", Group: "import", Delay: time.Hour})
+	}
 	batch := make([]store.Publish, size)
 	n, began := 0, usedBy(b, s)
 	for b.Loop() {
 		for i := range batch {
 			batch[i] = store.Publish{Topic: "t", Member: "t:" + record.NewID(), Tail: "\nhello"}
-			if batch[i].Key = keyOf(n + i); batch[i].Key != "" {
-				batch[i].Tail = `,{"key":"` + batch[i].Key + "\"}\nhello"
+			fill(&batch[i], n+i)
+			switch p := &batch[i]; {
+			case p.Key != "":
+				p.Tail = `,{"key":"` + p.Key + "\"}\nhello"
+			case p.Group != "":
+				p.Tail = `,{"group":"` + p.Group + "\"}\nhello"
 			}
 		}
 		storetest.Must(b, storetest.ErrOf(shard.Publish(b.Context(), batch)))
