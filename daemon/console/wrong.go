@@ -126,7 +126,7 @@ func (c *Console) wrongs(ctx context.Context, o *overview) {
 }
 
 // ofTopics are the checks whose findings name topics.
-var ofTopics = []string{"overdue", "paused", "dead", "blocked", "groups", "leases", "schedules"}
+var ofTopics = []string{"overdue", "paused", "dead", "blocked", "groups", "branches", "leases", "schedules"}
 
 // seenBy returns which findings one sees who does not see the whole store: those of topics, pushes and listeners that the
 // token permits. That others are wrong, too, is noted.
