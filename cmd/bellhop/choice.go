@@ -25,15 +25,12 @@ const (
 
 // orders compare topics, by the name of the order.
 var orders = map[string]func(a, b topicRow) int{
-	"name":    func(a, b topicRow) int { return cmp.Compare(placeOf(a.Topic), placeOf(b.Topic)) },
+	"name":    func(a, b topicRow) int { return cmp.Compare(record.PlaceOf(a.Topic), record.PlaceOf(b.Topic)) },
 	"overdue": func(a, b topicRow) int { return cmp.Or(cmp.Compare(b.late(), a.late()), cmp.Compare(b.Dead, a.Dead)) },
 	"dead":    func(a, b topicRow) int { return cmp.Compare(b.Dead, a.Dead) },
 	"ready":   func(a, b topicRow) int { return cmp.Compare(b.Ready, a.Ready) },
 	"rate":    func(a, b topicRow) int { return cmp.Compare(b.per.sum(), a.per.sum()) },
 }
-
-// placeOf returns what a topic is sorted by: branches come right below theirs.
-func placeOf(topic string) string { return strings.ReplaceAll(topic, "@", " ") }
 
 // A choice is which topics are shown, and in which order.
 type choice struct {

@@ -1,7 +1,15 @@
 package console_test
 
 import (
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -19,4 +27,48 @@ func TestFindingsOfBranches(t *testing.T) {
 	wait(t, shop, "/ui/", found).hides("bills")
 	shop.get("/ui/topics/order.paid@mial").says(found)
 	shop.get("/ui/topics/order.a").hides("is no branch")
+}
+
+// Branches stand right below their topic by name, on whichever page that is, each once.
+func TestBranchesAreSorted(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const rows = 50 // on a page
+	names := []string{"order.paid", "order.paid@mail", "order.paid@points", "order.paid-old", "order.paid-old@mail", "order.paid.eu", "order.paid.eu@mail", "order.paid2", "order.paid2@mail", "order.paidX"}
+	alone := "order.gone@mail" // whose topic has nothing left
+	var want []string
+	for i := range rows - 4 { // so that the page ends in the midst of these
+		want = append(want, fmt.Sprintf("a%02d", i))
+	}
+	want = append(append(want, alone), names...)
+	for i := range rows {
+		want = append(want, fmt.Sprintf("z%02d", i))
+	}
+	for _, topic := range want {
+		storetest.Publish(t, s.store, message(topic, "x"))
+	}
+	v := s.visitor()
+	shown := func(path string) (all []string, next string) {
+		t.Helper()
+		page := v.get(path).is(http.StatusOK)
+		for _, found := range regexp.MustCompile(`<tr id="topic:([^"]+)"`).FindAllStringSubmatch(page.body, -1) {
+			all = append(all, found[1])
+		}
+		if link := regexp.MustCompile(`<a href="([^"]+)">Next page`).FindStringSubmatch(page.body); link != nil {
+			next = "/ui/" + html.UnescapeString(link[1])
+		}
+		return all, next
+	}
+	var got []string
+	for path := "/ui/topics?sort=name"; path != ""; {
+		var some []string
+		some, path = shown(path)
+		got = append(got, some...)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("by name (-want +got):\n%s", diff)
+	}
+	if some, _ := shown("/ui/topics?sort=dead&pattern=order.*"); !cmp.Equal(some, append([]string{alone}, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, ".eu") })...)) {
+		t.Errorf("of which none died they are %q", some)
+	}
 }

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	byName     = 200       // topics by name that a sorted table compares beside those that stand out
-	mostLooks  = 20        // pages of names that are read for one page of the table
-	defaultFor = "overdue" // order of topics
+	byName       = 200       // topics by name that a sorted table compares beside those that stand out
+	mostLooks    = 20        // pages of names that are read for one page of the table
+	mostBranches = 1_000     // that each shard reads for a page by name
+	defaultFor   = "overdue" // order of topics
 )
 
 var topicsPage = page{
@@ -165,6 +166,7 @@ func (c *Console) topicsByName(ctx context.Context, in scope, after string) (top
 	}
 	return c.caches.topics.Get(ctx, "name "+after+" "+in.key, cache.Keep{Age: reordered}, func(ctx context.Context) (part topicsPart, err error) {
 		var missing error
+		before := after
 		for range mostLooks {
 			names, next, err := c.namesAfter(ctx, in, after, topicRows-len(part.names))
 			if err != nil && !store.IsPartial(err) {
@@ -179,8 +181,42 @@ func (c *Console) topicsByName(ctx context.Context, in scope, after string) (top
 		if part.next != "" && len(part.names) < topicRows {
 			part.covers = "Topics up to " + part.next + " were looked at: go on to see those behind it."
 		}
-		return part, missing
+		branches, err := c.branchesOf(ctx, in, part.next)
+		if err != nil && !store.IsPartial(err) {
+			return part, err
+		}
+		part.names = inPlace(append(part.names, branches...), before)
+		return part, store.Missing(missing, err)
 	})
+}
+
+// branchesOf returns the branches in a scope that come behind a name, but whose topics do not: by bytes order.paid.eu stands between
+// order.paid and order.paid@mail. Without a name there are none.
+func (c *Console) branchesOf(ctx context.Context, in scope, name string) (all []string, err error) {
+	var ranges []record.Names
+	for i := range name {
+		if name[i] <= '@' {
+			ranges = append(ranges, record.Names{From: name[:i] + "@", To: name[:i] + "A"}) // the byte after an @
+		}
+	}
+	if name == "" {
+		return nil, nil
+	}
+	ranges = append(ranges, record.Names{From: name + "@", To: name + "A"})
+	parts, err := store.Gather(ctx, c.store, func(ctx context.Context, shard store.Shard) ([]string, error) {
+		return shard.TopicNames(ctx, mostBranches, ranges)
+	})
+	return slices.DeleteFunc(slices.Concat(parts...), func(topic string) bool { return !in.has(topic) }), err
+}
+
+// inPlace returns names of topics in their order, each with its branches below it, but those of topics up to one: the page before has these.
+func inPlace(names []string, before string) []string {
+	names = slices.DeleteFunc(names, func(topic string) bool {
+		of, branch := record.SplitBranch(topic)
+		return branch != "" && of <= before
+	})
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(record.PlaceOf(a), record.PlaceOf(b)) })
+	return slices.Compact(names)
 }
 
 // topicsSorted returns the names of the topics that stand out, and of the first by name, in
@@ -204,7 +240,9 @@ func (c *Console) topicsSorted(ctx context.Context, in scope, by string) (topics
 		missing = store.Missing(missing, err)
 		names = append(names, slices.DeleteFunc(first, func(topic string) bool { return known[topic] })...)
 		all, err := c.rated(ctx, names)
-		slices.SortStableFunc(all, func(a, b counted) int { return cmp.Or(order.less(a, b), cmp.Compare(b.Dead, a.Dead)) })
+		slices.SortStableFunc(all, func(a, b counted) int {
+			return cmp.Or(order.less(a, b), cmp.Compare(b.Dead, a.Dead), cmp.Compare(record.PlaceOf(a.Topic), record.PlaceOf(b.Topic)))
+		})
 		for _, one := range all {
 			part.names = append(part.names, one.Topic)
 		}

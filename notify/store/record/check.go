@@ -76,6 +76,9 @@ func SplitBranch(topic string) (of, name string) {
 	return of, name
 }
 
+// PlaceOf returns what a topic is sorted by where its branches come right below it.
+func PlaceOf(topic string) string { return strings.ReplaceAll(topic, "@", " ") }
+
 // CheckBranches returns a Fault for a text that is no change of the branches of a topic: all names, joined by commas, or +NAME, or -NAME.
 func CheckBranches(text string) error {
 	names := strings.Split(text, ",")
