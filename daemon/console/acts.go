@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store/fault"
 )
 
 const (
@@ -170,6 +171,9 @@ func oneIf(err error) int {
 func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) bool {
 	f := c.frame(v, p)
 	v.Refused = c.faultFor(v.Viewer, refused)
+	for _, one := range fault.All(refused) {
+		v.wrong = append(v.wrong, one.Field)
+	}
 	var err error
 	if f.Data, err = p.read(v.r.Context(), c, v); err != nil {
 		return false

@@ -8,11 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/asked"
-	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/fields"
 )
 
@@ -46,36 +44,28 @@ func (c *Console) refill(ctx context.Context, v *visit, topic string) {
 	case info.Fault != nil || fitting(info.Body) == "hex":
 		v.Refused = &pageFault{Title: "That cannot be edited here", Detail: "The body of " + brief(id) + " is no text. Download it from its page, and publish it from a file."}
 	default:
-		v.r.PostForm = formOf(&info)
+		v.r.PostForm = formOf(&info.Record)
 	}
 }
 
 // formOf returns the fields of a form that publishes what a message was published as, but its id and its due time.
-func formOf(info *notify.Info) url.Values {
-	form := url.Values{"body": {string(info.Body)}}
+func formOf(r *notify.Record) url.Values {
+	form := url.Values{"body": {string(r.Body)}}
 	var headers []string
-	for name, value := range info.Headers {
+	for name, value := range r.Headers {
 		headers = append(headers, name+": "+value)
 	}
 	slices.Sort(headers)
 	form.Set("headers", strings.Join(headers, "\n"))
 	var m notify.Message
-	options := asked.Of(info.Record)
+	options := asked.Of(*r)
 	fields.Fill(&m, &options)
 	for _, f := range fields.In[notify.Message]() {
-		if value := reflect.ValueOf(m).FieldByIndex(f.Index); !value.IsZero() {
-			form.Set(f.Name, typedOf(value))
+		if text := typedOf(reflect.ValueOf(m).FieldByIndex(f.Index)); text != "" {
+			form.Set(f.Name, text)
 		}
 	}
 	return form
-}
-
-// typedOf returns a value as one types it.
-func typedOf(value reflect.Value) string {
-	if d, is := value.Interface().(time.Duration); is {
-		return fault.Short(d)
-	}
-	return fmt.Sprint(value.Interface())
 }
 
 // Further returns what the form has beside the fields that it always shows.

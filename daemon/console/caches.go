@@ -72,9 +72,6 @@ type keyRow struct {
 	Behind string // for which they wait
 }
 
-// A settingRow is a setting of a topic.
-type settingRow struct{ Name, Value, From, Doc string }
-
 // A scheduleRead is what is kept of a schedule.
 type scheduleRead struct {
 	store.Listed

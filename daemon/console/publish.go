@@ -14,24 +14,14 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// message returns the message that a form describes. The error joins a Fault for each field
-// that cannot be read.
-func (v *visit) message(topic string) (notify.Message, error) {
+// messageOf returns the message that a form describes by some fields, its body and its headers. The error joins a Fault for each field that
+// cannot be read.
+func (v *visit) messageOf(topic string, all []fields.Field) (notify.Message, error) {
 	m := notify.Message{Topic: topic, Body: []byte(v.Written("body"))}
-	var faults []error
-	for _, field := range fields.In[notify.Message]() {
-		text := v.typed(field.Name)
-		if text == "" {
-			continue
-		}
-		if field.Without != "" && v.typed(field.Without) != "" {
-			faults = append(faults, fault.New(field.Name, "%s and %s: both are given; give one of them", field.Without, field.Name))
-		}
-		faults = append(faults, field.Set(reflect.ValueOf(&m).Elem(), text))
-	}
+	bad := v.read(all, reflect.ValueOf(&m).Elem())
 	var err error
 	m.Headers, err = headersIn(v.Written("headers"))
-	return m, errors.Join(append(faults, err)...)
+	return m, errors.Join(bad, err)
 }
 
 // headersIn reads headers, one NAME: VALUE a line.
@@ -57,7 +47,7 @@ func (c *Console) publish(ctx context.Context, v *visit, topic string, broadcast
 	if err := cmp.Or(calls.Publish.Admits(v.Client), record.CheckTopic(topic), v.AllowTopic(topic)); err != nil {
 		return "", 0, err
 	}
-	m, err := v.message(topic)
+	m, err := v.messageOf(topic, fields.In[notify.Message]())
 	if err != nil {
 		return "", 0, err
 	}

@@ -22,7 +22,7 @@ var forms = map[string][]struct {
 	fields string // NAME=VALUE&...
 }{
 	"/ui/acts/topics":    {{calls.MayAdmin, "pause=order.a"}, {calls.MayAdmin, "resume=order.a"}},
-	"/ui/topics/{topic}": {{calls.MayPublish, "body=x"}, {calls.MayPublish, "body=x&mode=broadcast"}},
+	"/ui/topics/{topic}": {{calls.MayPublish, "body=x"}, {calls.MayPublish, "body=x&mode=broadcast"}, {calls.MayAdmin, "mode=settings&set.attempts=3"}},
 	"/ui/topics/{topic}/messages/{id}": {
 		{calls.MayPublish, "act=cancel"},
 		{calls.MayPublish, "act=stop"},

@@ -2,16 +2,13 @@ package console
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
-	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
@@ -30,6 +27,7 @@ type topicView struct {
 	Now       time.Time
 	Publish   bool
 	Act       bool    // the viewer may pause and resume
+	Sets      bool    // the viewer may change settings
 	Dead      string  // address of its dead letters; empty: the viewer may not see them
 	All       string  // address of all its messages
 	Schedules string  // address of its schedules; empty: the viewer may not see them
@@ -45,7 +43,7 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 		return nil, err
 	}
 	own := record.CheckTopic(topic) == nil // not one of the system
-	view := &topicView{visit: v, Now: c.now(ctx), Publish: own && v.Publishes(), Act: own && v.Can("pause"), All: findPath("topic:" + topic)}
+	view := &topicView{visit: v, Now: c.now(ctx), Publish: own && v.Publishes(), Act: own && v.Can("pause"), Sets: own && v.Can("changeSettings"), All: findPath("topic:" + topic)}
 	if view.Publish {
 		c.refill(ctx, v, topic)
 	}
@@ -146,38 +144,14 @@ func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err 
 	return d, nil
 }
 
-// settings returns the settings of a topic, and where each comes from.
-func (c *Console) settings(ctx context.Context, topic string) ([]settingRow, error) {
-	if record.CheckTopic(topic) != nil {
-		return nil, nil
-	}
-	common, err := c.inspector.Settings(ctx, notify.AllTopics)
-	if err != nil && !errors.Is(err, store.ErrSettings) {
-		return nil, err
-	}
-	own, err := c.inspector.Settings(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	var rows []settingRow
-	for _, f := range fields.In[notify.SettingsChange]() {
-		from := "built in"
-		switch {
-		case slices.Contains(own.Own, f.Name):
-			from = "this topic"
-		case slices.Contains(common.Own, f.Name):
-			from = "all topics"
-		}
-		rows = append(rows, settingRow{f.Name, api.Setting(f, own.Settings), from, f.Doc})
-	}
-	return rows, nil
-}
-
-// publishAct publishes a message or a broadcast.
-var publishAct = act{path: topicPage.path, name: "publish", form: &topicPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
+// publishAct publishes a message or a broadcast, or changes settings: the form has a button named mode for each.
+var publishAct = act{path: topicPage.path, name: "publish or set", form: &topicPage, do: func(ctx context.Context, c *Console, v *visit) (string, int, error) {
 	topic, err := topicOf(v)
 	if err != nil {
 		return "", 0, err
+	}
+	if v.sets() {
+		return c.set(ctx, v, topic)
 	}
 	return c.publish(ctx, v, topic, v.r.PostForm.Get("mode") == "broadcast")
 }}

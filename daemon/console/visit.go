@@ -12,6 +12,7 @@ import (
 type visit struct {
 	*Viewer
 	Refused *pageFault // why the form was
+	wrong   []string   // fields of it that were
 	r       *http.Request
 	instead string // address of the page to which an act leads, in place of that which its form names; empty: there
 	made    string // address of the page of what an act published; empty: it published nothing, or nothing that the viewer may see

@@ -369,3 +369,18 @@
     if (item) take(item);
   });
 })();
+
+(() => {
+  // What a form changes is said as the command of a shell that does the same.
+  const shown = document.querySelector("code[data-command]");
+  if (!shown) return;
+  const form = shown.closest("form"), none = shown.textContent;
+  const seen = new URLSearchParams(form.elements.seen.value);
+  const word = (text) => (/^[\w.,:=+@%/-]*$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  const tell = () => {
+    const changed = [...form.elements].filter((e) => e.name.startsWith("set.")).map((e) => [e.name.slice(4), e.value.trim()]).filter(([name, value]) => value !== (seen.get(name) ?? ""));
+    shown.textContent = changed.length ? `${shown.dataset.command} ${changed.map(([name, value]) => `${name}=${word(value)}`).join(" ")}` : none;
+  };
+  form.addEventListener("input", tell);
+  tell(); // a form that was refused has changes
+})();
