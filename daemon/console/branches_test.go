@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/daemon/httpapi"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -27,6 +28,23 @@ func TestFindingsOfBranches(t *testing.T) {
 	wait(t, shop, "/ui/", found).hides("bills")
 	shop.get("/ui/topics/order.paid@mial").says(found)
 	shop.get("/ui/topics/order.a").hides("is no branch")
+}
+
+// The page of a topic shows its branches, as far as the viewer may see them, and that of a branch leads to its topic.
+func TestBranchesOfATopic(t *testing.T) {
+	t.Parallel()
+	s := serve(t, storetest.Open(t), httpapi.Options{TokensFile: writeTokens(t, tokensFile+"one one-token-0123456789 publish,consume order.paid,order.paid@mail\n")})
+	storetest.Set(t, s.store, "order.paid", notify.SettingsChange{Branches: new("mail,points")})
+	storetest.Publish(t, s.store, message("order.paid@mail", "x"), message("order.paid@mail", "y"))
+	buryAll(t, s.store, "order.paid@mail", "no such shop")
+	age(t, s.store, "order.paid@mail")
+	root := s.login("root")
+	root.get("/ui/topics/order.paid").is(http.StatusOK).says("<h2>Branches</h2>", `<a href="topics/order.paid@mail">order.paid@mail</a>`, `<td class="n" data-label="Overdue">1 h</td><td class="n" data-label="Ready">1</td>`, `data-label="Dead">1</td>`, ">order.paid@points</a>")
+	root.get("/ui/topics/order.paid@mail").is(http.StatusOK).says(`A branch of <a href="topics/order.paid">order.paid</a>`).hides("<h2>Branches</h2>")
+	one := s.visitor()
+	one.post("/ui/login", "token", "one-token-0123456789").is(http.StatusSeeOther)
+	one.get("/ui/topics/order.paid").is(http.StatusOK).says("order.paid@mail</a>").hides("order.paid@points</a>")
+	s.login("reader").get("/ui/topics/order.paid").says("order.paid@points</a>")
 }
 
 // Branches stand right below their topic by name, on whichever page that is, each once.

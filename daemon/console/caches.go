@@ -59,6 +59,7 @@ type announced struct {
 // A topicDetail is what is kept of a topic beside its counts.
 type topicDetail struct {
 	Settings []settingRow
+	branches []string
 	InHand   []messageRow
 	Next     []messageRow // that fall due next
 	Sends    []messageRow // broadcasts that fall due next

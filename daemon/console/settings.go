@@ -26,18 +26,18 @@ type settingRow struct {
 // id returns the name of the setting in the form, beside the fields of messages.
 func (s settingRow) id() string { return "set." + s.Name }
 
-// settings returns the settings of a topic, and where each comes from.
-func (c *Console) settings(ctx context.Context, topic string) (rows []settingRow, err error) {
+// settings returns the settings of a topic, and where each comes from, and the topic's branches.
+func (c *Console) settings(ctx context.Context, topic string) (rows []settingRow, branches []string, err error) {
 	if record.CheckTopic(topic) != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	common, err := c.inspector.Settings(ctx, notify.AllTopics)
 	if err != nil && !errors.Is(err, store.ErrSettings) {
-		return nil, err
+		return nil, nil, err
 	}
 	own, err := c.inspector.Settings(ctx, topic)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, f := range fields.In[notify.SettingsChange]() {
 		row := settingRow{Field: f, Value: api.Setting(f, own.Settings), From: "built in"}
@@ -49,7 +49,7 @@ func (c *Console) settings(ctx context.Context, topic string) (rows []settingRow
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, own.BranchesOf(topic), nil
 }
 
 // sets reports whether a form changes settings.
@@ -111,7 +111,7 @@ func (c *Console) set(ctx context.Context, v *visit, topic string) (string, int,
 	if err := v.check("changeSettings", "topic", topic); err != nil {
 		return "", 0, err
 	}
-	rows, err := c.settings(ctx, topic)
+	rows, _, err := c.settings(ctx, topic)
 	if err != nil {
 		return "", 0, err
 	}

@@ -34,6 +34,7 @@ type topicView struct {
 	River     *plot   // nil: it is being counted
 	Wrong     []wrong // what the doctor found of it
 	Groups    groupList
+	Branches  []counted // those that the viewer may see
 }
 
 // topic returns what the page of a topic shows.
@@ -68,9 +69,12 @@ func (c *Console) topic(ctx context.Context, v *visit) (any, error) {
 	}
 	view.topicDetail, err = c.caches.details.Get(ctx, topic, cache.Keep{Age: relisted}, func(ctx context.Context) (topicDetail, error) { return c.detail(ctx, topic) })
 	if err != nil || !v.Reads() {
-		view.topicDetail = topicDetail{Settings: view.Settings}
+		view.topicDetail = topicDetail{Settings: view.Settings, branches: view.branches}
 	}
 	if err != nil {
+		return view, err
+	}
+	if view.Branches, err = c.rated(ctx, slices.DeleteFunc(slices.Clone(view.branches), func(branch string) bool { return !v.Sees(branch) })); err != nil {
 		return view, err
 	}
 	pattern, err := notify.ParsePattern(topic)
@@ -94,6 +98,14 @@ func (t *topicView) Push() *pushRow {
 	return t.push
 }
 
+// Of returns the topic of which this is a branch, if the viewer may see it; empty otherwise.
+func (t *topicView) Of() string {
+	if of, branch := record.SplitBranch(t.Topic); branch != "" && t.Sees(of) {
+		return of
+	}
+	return ""
+}
+
 // HeldUp says whether a push has messages of the topic wait, and why; empty: none does.
 func (t *topicView) HeldUp() string {
 	if t.push == nil {
@@ -109,7 +121,7 @@ func (t *topicView) title() string { return t.Topic }
 
 // detail reads what is kept of a topic.
 func (c *Console) detail(ctx context.Context, topic string) (d topicDetail, err error) {
-	if d.Settings, err = c.settings(ctx, topic); err != nil {
+	if d.Settings, d.branches, err = c.settings(ctx, topic); err != nil {
 		return d, err
 	}
 	for _, list := range []struct {
