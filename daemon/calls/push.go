@@ -47,8 +47,8 @@ func (in *ofPush) find(ctx context.Context, s *Service, r *Request) (store.Push,
 // mostOfClient is how many pushes have topics of one client that may not use all topics, so that others have places, too.
 const mostOfClient = 100
 
-// fits returns a Fault if the push is new and the client has too many.
-func (in *ofPush) fits(ctx context.Context, s *Service, r *Request) error {
+// fits returns a Fault if the push of a name is new and the client has too many.
+func (s *Service) fits(ctx context.Context, r *Client, name string) error {
 	if r.CoversAll() {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (in *ofPush) fits(ctx context.Context, s *Service, r *Request) error {
 	}
 	n := 0
 	for _, p := range all {
-		if p.Name == in.Name {
+		if p.Name == name {
 			return nil
 		}
 		if r.AllowPush(p.Name, p.Topics) == nil {
@@ -138,38 +138,71 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	if err := in.fits(ctx, s, r); err != nil {
-		return nil, err
+	return reply(s.PutPush(ctx, r.Client, p, nil))
+})
+
+// PutPush adds a push for a client, or replaces the one of its name. Amend gets the push and the one before it, nil where there is none: it may
+// change the first, and refuse that. Errors: that of amend; an api.ErrForbidden; and those of [store.Shard.ChangePush].
+func (s *Service) PutPush(ctx context.Context, client *Client, p store.Push, amend func(put, before *store.Push) error) (api.Push, error) {
+	if err := s.fits(ctx, client, p.Name); err != nil {
+		return api.Push{}, err
 	}
 	var put *store.Push
-	err = s.Store.Home().ChangePush(ctx, in.Name, func(before *store.Push) (*store.Push, error) {
-		if before != nil {
-			if err := r.AllowPush(before.Name, before.Topics); err != nil {
-				return nil, err
-			}
-		}
-		pusher, err := s.pushing()
-		if err != nil {
-			return nil, err
-		}
-		put = p.Replacing(before)
-		if err := cmp.Or(put.Check(), pusher.Check(put)); err != nil {
-			return nil, err
-		}
-		for _, topic := range put.Topics {
-			if err := r.AllowTopic(topic); err != nil {
-				return nil, err
-			}
-		}
-		return put, nil
+	err := s.Store.Home().ChangePush(ctx, p.Name, func(before *store.Push) (*store.Push, error) {
+		var err error
+		put, err = s.judge(client, p, before, amend)
+		return put, err
 	})
 	if err != nil {
-		return nil, err
+		return api.Push{}, err
 	}
 	one := []store.Push{*put}
 	err = s.Store.Home().NoteUnsent(ctx, one)
-	return reply(api.PushOf(one[0]), err)
-})
+	return api.PushOf(one[0]), err
+}
+
+// TryPush sends a test to where a push would lead that [Service.PutPush] would put, and changes nothing. The errors are those of that.
+func (s *Service) TryPush(ctx context.Context, client *Client, p store.Push, amend func(put, before *store.Push) error) (api.PushTest, error) {
+	var before *store.Push
+	if one, err := s.Store.Home().Push(ctx, p.Name); err == nil {
+		before = &one
+	} else if !errors.Is(err, store.ErrNoPush) {
+		return api.PushTest{}, err
+	}
+	put, err := s.judge(client, p, before, amend)
+	if err != nil {
+		return api.PushTest{}, err
+	}
+	return s.Pusher.Test(ctx, *put), nil
+}
+
+// judge returns a push as a client may put it in place of the one before.
+func (s *Service) judge(client *Client, p store.Push, before *store.Push, amend func(put, before *store.Push) error) (*store.Push, error) {
+	if before != nil {
+		if err := client.AllowPush(before.Name, before.Topics); err != nil {
+			return nil, err
+		}
+	}
+	pusher, err := s.pushing()
+	if err != nil {
+		return nil, err
+	}
+	put := p.Replacing(before)
+	if amend != nil {
+		if err := amend(put, before); err != nil {
+			return nil, err
+		}
+	}
+	if err := cmp.Or(put.Check(), pusher.Check(put)); err != nil {
+		return nil, err
+	}
+	for _, topic := range put.Topics {
+		if err := client.AllowTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	return put, nil
+}
 
 var _ = define(Call{
 	Name: "deletePush", Method: "DELETE", Path: pathPush, Tag: TagOperate, Status: http.StatusNoContent, NATS: Plain,

@@ -257,16 +257,22 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckBody(schedule, cmp.Or(s.MaxBody, notify.DefaultMaxBody)); err != nil {
-		return nil, err
-	}
-	outcome, _, err := s.Store.Of(in.Topic).PutSchedule(ctx, schedule, store.AnyRevision)
+	outcome, err := s.PutSchedule(ctx, schedule, store.AnyRevision)
 	if err != nil {
 		return nil, err
 	}
 	shown, err := in.shown(ctx, s)
 	return reply(SchedulePutReply{Outcome: string(outcome), Schedule: shown}, err)
 })
+
+// PutSchedule is [store.Shard.PutSchedule] for a schedule whose body is none too large for the daemon.
+func (s *Service) PutSchedule(ctx context.Context, schedule *store.Schedule, revision int64) (store.Outcome, error) {
+	if err := CheckBody(schedule, cmp.Or(s.MaxBody, notify.DefaultMaxBody)); err != nil {
+		return store.OutcomeRefused, err
+	}
+	outcome, _, err := s.Store.Of(schedule.Topic).PutSchedule(ctx, schedule, revision)
+	return outcome, err
+}
 
 var _ = define(Call{
 	Name: "applySchedules", Method: "PUT", Path: pathSchedules, Tag: TagOperate, Status: http.StatusOK, Reply: SchedulesApplied{}, NATS: ByTopic, Lasts: true, Lists: true,

@@ -72,6 +72,9 @@ func (c *Console) act(a act) http.HandlerFunc {
 			c.makeSure(w, v, asked)
 			return
 		}
+		if errors.Is(err, errShown) && c.again(w, v, *a.form, nil) {
+			return
+		}
 		c.caches.pieces.Clear() // they show what was before
 		c.doctor.forget()
 		c.logAct(v, a, did, n, err)
@@ -167,10 +170,17 @@ func oneIf(err error) int {
 	return 0
 }
 
-// again shows a form that was refused, and reports whether it could.
+// errShown is the error of an act that did nothing yet: its form is shown again, with more.
+var errShown = errors.New("the form is shown again")
+
+// again shows a form that was refused, or that an act shows with more, and reports whether it could.
 func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) bool {
 	f := c.frame(v, p)
-	v.Refused = c.faultFor(v.Viewer, refused)
+	status := http.StatusOK
+	if refused != nil {
+		v.Refused = c.faultFor(v.Viewer, refused)
+		status = v.Refused.Status
+	}
 	for _, one := range fault.All(refused) {
 		v.wrong = append(v.wrong, one.Field)
 	}
@@ -178,7 +188,7 @@ func (c *Console) again(w http.ResponseWriter, v *visit, p page, refused error) 
 	if f.Data, err = p.read(v.r.Context(), c, v); err != nil {
 		return false
 	}
-	c.render(w, v.r, v.Refused.Status, f)
+	c.render(w, v.r, status, f)
 	return true
 }
 

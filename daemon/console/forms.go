@@ -23,9 +23,29 @@ type input struct {
 	Wrong bool   // what was typed is refused
 }
 
+// inputs are some inputs of a form, in a table.
+type inputs struct {
+	Label string
+	All   []input
+	Folds bool // until one of them says something
+}
+
+// Open reports whether one of the inputs says something.
+func (i inputs) Open() bool {
+	return slices.ContainsFunc(i.All, func(one input) bool { return one.Value != "" || one.Wrong })
+}
+
 // inputOf returns the input of a field. Wrong are the fields that were refused.
 func inputOf(f fields.Field, id, value string, wrong []string) input {
 	return input{Field: f, ID: id, Value: value, Wrong: slices.Contains(wrong, f.Name)}
+}
+
+// inputsOf returns the inputs of fields with what was typed.
+func (v *visit) inputsOf(of []fields.Field) (all []input) {
+	for _, f := range of {
+		all = append(all, inputOf(f, f.Name, v.Written(f.Name), v.wrong))
+	}
+	return all
 }
 
 // Choices returns the values that the field may have; nil: it is typed.
@@ -35,6 +55,12 @@ func (i input) Choices() []string {
 	}
 	return i.Enum()
 }
+
+// Lines returns how many lines of text the field shows; 0: it is one line.
+func (i input) Lines() int { return map[string]int{"body": 6, "body_base64": 6, "headers": 2}[i.Name] }
+
+// IsSecret reports whether nobody who looks on is to read the field.
+func (i input) IsSecret() bool { return i.Name == "secrets" }
 
 // typedOf returns a value as one types it; empty for none.
 func typedOf(value reflect.Value) string {

@@ -271,7 +271,7 @@ func TestHeadersOfPages(t *testing.T) {
 				t.Errorf("%s: %s is %q", path, name, got.header.Get(name))
 			}
 		}
-		for _, tag := range []string{"<style", "style=", "javascript:", "onclick=", "<script>", "http://", "https://"} {
+		for _, tag := range []string{"<style", "style=", "javascript:", "onclick=", "<script>", `src="http`, `href="http`, `action="http`} {
 			got.hides(tag)
 		}
 	}

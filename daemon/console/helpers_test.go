@@ -304,6 +304,7 @@ func (j *journal) String() string {
 // queries are those without which a page says that something is missing.
 var queries = map[string]string{
 	"/ui/dead/letters": "?topic=order.refused", "/ui/find": "?q=state:dead", "/ui/find/act": "?q=state:dead&act=requeue", "/ui/broadcasts/remove": "?name=warehouse",
+	"/ui/put/schedule": "?topic=order.timeout&name=nightly", "/ui/put/push": "?name=crm",
 }
 
 // addresses returns an address of each page.

@@ -81,6 +81,11 @@ func schedulePath(topic, name string) string {
 	return topicPath(topic) + "/schedules/" + url.PathEscape(name)
 }
 
+// putSchedulePath returns the address of the form that puts a schedule; without a name, one of a topic.
+func putSchedulePath(topic, name string) string {
+	return "put/schedule?" + url.Values{"topic": {topic}, "name": {name}}.Encode()
+}
+
 // findPath returns the address of the page that answers a question.
 func findPath(q string) string { return "find?q=" + url.QueryEscape(q) }
 
@@ -111,3 +116,6 @@ func outboxPath(database string) string { return "outbox?database=" + url.QueryE
 
 // pushPath returns the address of the page of a push.
 func pushPath(name string) string { return "pushes/" + url.PathEscape(name) }
+
+// putPushPath returns the address of the form that changes a push.
+func putPushPath(name string) string { return "put/push?name=" + url.QueryEscape(name) }

@@ -147,6 +147,9 @@ func (p *pushView) Next() string {
 // Link returns the address of the page.
 func (p *pushView) Link() string { return p.pushRow.Link() }
 
+// Change returns the address of the form that changes the push.
+func (p *pushView) Change() string { return putPushPath(p.Name) }
+
 func (p *pushView) title() string { return p.Name }
 
 // pushAct pauses, resumes, tests or deletes a push: the form has a button of that name, whose value is the name of the push.

@@ -54,6 +54,8 @@ var forms = map[string][]struct {
 	},
 	"/ui/topics/{topic}/schedules/{name}": {{calls.MaySchedule, "from=2020-01-01T00:00:00Z&to=2020-01-01T05:00:00Z"}},
 	"/ui/acts/pushes":                     {{calls.MayPush, "pause=crm"}, {calls.MayPush, "resume=crm"}, {calls.MayPush, "delete=crm"}, {calls.MayPush, "test=crm"}},
+	"/ui/put/schedule":                    {{calls.MaySchedule, "topic=order.a&name=hourly&every=1h&revision=0&shown="}, {calls.MaySchedule, "topic=order.a&name=daily&every=1h&revision=1"}},
+	"/ui/put/push":                        {{calls.MayPush, "name=crm&topics=order.a&url=https://x.example"}, {calls.MayPush, "name=crm&topics=order.a&to=nats:x&do=test"}},
 	"/ui/acts/outbox":                     {{calls.MayAdmin, "retry=all"}, {calls.MayAdmin, "purge=all"}, {calls.MayAdmin, "purge=ticked&m=1:"}},
 	"/ui/acts/upgrade":                    {{calls.MayAdmin, ""}},
 }

@@ -48,8 +48,8 @@ var pages = []page{
 	workPage,
 	deadPage, lettersPage, reasonsPage,
 	broadcastsPage, receiversPage, removePage,
-	schedulesPage, schedulePage,
-	pushesPage, pushPage,
+	schedulesPage, schedulePage, putSchedulePage,
+	pushesPage, pushPage, putPushPage,
 	outboxPage,
 	carriersPage,
 }
@@ -59,8 +59,8 @@ var acts = []act{
 	pauseAct, publishAct, messageAct, groupAct,
 	foundAct, allAct,
 	broadcastAct, forgetAct,
-	scheduleAct, backfillAct,
-	pushAct,
+	scheduleAct, backfillAct, putScheduleAct,
+	pushAct, putPushAct,
 	outboxAct,
 	upgradeAct,
 }

@@ -160,6 +160,9 @@ func (s *scheduleView) Headline() string {
 // Link returns the address of the page.
 func (s *scheduleView) Link() string { return s.scheduleRow.Link() }
 
+// Change returns the address of the form that changes the schedule.
+func (s *scheduleView) Change() string { return putSchedulePath(s.Topic, s.Name) }
+
 func (s *scheduleView) title() string { return s.Name + " of " + s.Topic }
 
 // scheduleAct runs, pauses, resumes or deletes a schedule: the form has a button of that name, whose value names the schedule.

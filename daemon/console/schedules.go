@@ -27,6 +27,9 @@ type schedulesView struct {
 	schedulesPart
 }
 
+// Put returns the address of the form that adds a schedule.
+func (s *schedulesView) Put() string { return putSchedulePath(s.Topic, "") }
+
 // schedules returns what the page of schedules shows.
 func (c *Console) schedules(ctx context.Context, v *visit) (any, error) {
 	view := &schedulesView{visit: v, Topic: strings.TrimSpace(v.query("topic")), Now: c.now(ctx)}

@@ -136,6 +136,9 @@ func TestSettingsInABrowser(t *testing.T) {
 			p.Expect("422")
 			p.Loads(func() { p.Click("button[value=settings]") })
 			p.Await(".fault:not(#lost)", "concurrency")
+			if !look.NoScript {
+				p.Await("code[data-command]", "bellhop topics set order.paid concurrency=five")
+			}
 			p.Axe()
 			p.Fits()
 			p.Type("input[name='set.concurrency']", "5")

@@ -5,14 +5,16 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // A visit is one request of a viewer.
 type visit struct {
 	*Viewer
-	Refused *pageFault // why the form was
-	wrong   []string   // fields of it that were
+	Refused *pageFault    // why the form was
+	wrong   []string      // fields of it that were
+	Test    *api.PushTest // of the push in the form
 	r       *http.Request
 	instead string // address of the page to which an act leads, in place of that which its form names; empty: there
 	made    string // address of the page of what an act published; empty: it published nothing, or nothing that the viewer may see

@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -139,7 +140,7 @@ var ofTest = strings.NewReplacer("*", "test", ">", "test")
 // Test sends a test to where a push leads, and returns what the answer is. Its topic is the first one of the push, with the word test in
 // place of each wildcard.
 func (p *Pusher) Test(ctx context.Context, push store.Push) api.PushTest {
-	now, within := time.Now(), min(push.Timeout, store.DefaultPushTimeout)
+	now, within := time.Now(), min(cmp.Or(push.Timeout, store.DefaultPushTimeout), store.DefaultPushTimeout)
 	d := subscribers.Delivery{
 		Topic: ofTest.Replace(push.Topics[0]), ID: "test~" + notify.NewID(), Due: now, Attempt: 1,
 		Record: notify.Record{Published: now, ContentType: "application/json", Body: []byte(`{"test":true}`)},
