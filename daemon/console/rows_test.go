@@ -34,6 +34,7 @@ func TestFocusStaysWithItsRow(t *testing.T) {
 			t.Errorf("%s is the first: the focus is on %s", topic, text)
 		}
 	}
+	p.Click("[id='acts:order.a'] summary") // the menu stays open when its row moves
 	p.Eval("document.querySelector('button[value=\"order.a\"]').focus()", nil)
 	order("order.a")
 	publish("order.b", 2)
@@ -57,6 +58,7 @@ func TestFocusLeavesWithItsButton(t *testing.T) {
 		p := s.browse(path, consoletest.Look{})
 		p.Streams()
 		p.Until(path+" has its button", "document.querySelector('button[name=pause]')") // what was read before is kept for a moment
+		p.Click(".menu summary")
 		p.Eval("document.querySelector('button[name=pause]').focus()", nil)
 		if err := storetest.Inspector(t, s.store).Pause(t.Context(), "order.a"); err != nil {
 			t.Fatal(err)

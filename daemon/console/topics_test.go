@@ -369,6 +369,7 @@ func TestTopicsInABrowser(t *testing.T) {
 		page.Until("the rates are known", `document.querySelector('td[data-label="A second"]').textContent === '0'`)
 		page.Axe()
 		page.Fits()
+		page.Click("td summary")
 		page.Click("button[name=pause]")
 		page.Await("[role=status]", "Paused order.a")
 		page.Click("button[name=resume]")
