@@ -1,11 +1,8 @@
 package crash_test
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +80,7 @@ func chainOf(one importing) (all []importing) {
 }
 
 // members returns the ids of all members, as far as late ones joined.
-func (l *importLedger) members(i importing) []string {
+func (l *runLedger) members(i importing) []string {
 	all := slices.Concat(i.rows, i.added)
 	if i.before != "" {
 		all = append(all, i.before)
@@ -99,75 +96,8 @@ func (l *importLedger) members(i importing) []string {
 // dies reports whether a row is dead once it was handled, for good or until it is requeued.
 func dies(id string) bool { return strings.Contains(id, "dies") }
 
-// An importRun is one run of a handler, from line to line of the ledger.
-type importRun struct {
-	attempt, began int
-	ended          int    // zero: it was killed, or is at work
-	counts         string // of a callback: how many of its group were acknowledged, and how many are dead
-	claimed        int    // by Redis's clock, in ms
-	handed         bool   // it came with the ring: when its lease ends unconfirmed, that uses up no attempt
-}
-
-// An importLedger is what handlers wrote, in the order in which it happened: to one file, at its end, and before their messages are settled.
-type importLedger struct {
-	lines int
-	runs  map[string][]*importRun // by id
-	whole map[string]bool         // numbers of which all was published
-
-	joined map[string]bool // late members
-}
-
-// add reads lines.
-func (l *importLedger) add(text []byte) {
-	if l.runs == nil {
-		l.runs, l.whole, l.joined = make(map[string][]*importRun), make(map[string]bool), make(map[string]bool)
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		l.lines++
-		what, rest, _ := strings.Cut(lines.Text(), " ")
-		var id string
-		run := &importRun{began: l.lines}
-		n, _ := fmt.Sscan(rest, &id, &run.attempt, &run.counts, &run.claimed, &run.handed)
-		switch {
-		case what == "whole":
-			l.whole[rest] = true
-		case what == "joined":
-			l.joined[rest] = true
-		case what == "begin" && n == 5:
-			l.runs[id] = append(l.runs[id], run)
-		case what == "end" && n >= 2:
-			l.end(id, run.attempt)
-		}
-	}
-}
-
-// end notes the end of a run.
-func (l *importLedger) end(id string, attempt int) {
-	for _, run := range slices.Backward(l.runs[id]) {
-		if run.attempt == attempt && run.ended == 0 {
-			run.ended = l.lines
-			return
-		}
-	}
-}
-
-// ended reports whether a run of a message ended.
-func (l *importLedger) ended(id string) bool {
-	return slices.ContainsFunc(l.runs[id], func(r *importRun) bool { return r.ended > 0 })
-}
-
-// last returns that run of a message which settled it: of several with the last attempt the last. Another one may be of a process that lost its lease.
-func (l *importLedger) last(id string) (last *importRun) {
-	for _, run := range l.runs[id] {
-		if last == nil || run.attempt >= last.attempt {
-			last = run
-		}
-	}
-	return last
-}
-
 // against returns what is wrong with what was handled of groups, and how many callbacks came again since their lease had ended.
-func (l *importLedger) against(all []importing) (wrong []string, again int) {
+func (l *runLedger) against(all []importing) (wrong []string, again int) {
 	for _, one := range all {
 		runs := l.runs[one.callback]
 		if len(runs) == 0 {
@@ -185,30 +115,16 @@ func (l *importLedger) against(all []importing) (wrong []string, again int) {
 				wrong = append(wrong, fmt.Sprintf("%s was early: %s %s", one.callback, id, text))
 			}
 		}
-		if want := l.counts(one); one.unique && runs[0].counts != want {
-			wrong = append(wrong, fmt.Sprintf("%s counts %s, want %s", one.callback, runs[0].counts, want))
+		if want := l.counts(one); one.unique && runs[0].notes != want {
+			wrong = append(wrong, fmt.Sprintf("%s counts %s, want %s", one.callback, runs[0].notes, want))
 		}
 	}
 	return wrong, again
 }
 
-// twice returns which run of a message did not come since the lease of the one before had ended, if there is one. Not each attempt has a run: a worker
-// may be killed with a message that waits for its handler.
-func twice(runs []*importRun) string {
-	runs = slices.SortedFunc(slices.Values(runs), func(a, b *importRun) int { return a.claimed - b.claimed })
-	for i, run := range runs[1:] {
-		before := runs[i]
-		unused := before.handed && run.attempt == before.attempt
-		if soon := before.claimed + int(importLease.Milliseconds()) - run.claimed; soon > 0 || run.attempt <= before.attempt && !unused {
-			return fmt.Sprintf("in attempt %d behind %d, %d ms too soon", run.attempt, before.attempt, max(0, soon))
-		}
-	}
-	return ""
-}
-
 // early returns what became of a message before a line at which all of its group had ended, if that is wrong. One that fails for good may have died
 // as its lease ended, even before its handler began.
-func (l *importLedger) early(id string, line int, fails bool) string {
+func (l *runLedger) early(id string, line int, fails bool) string {
 	last := l.last(id)
 	switch {
 	case last == nil && fails:
@@ -226,7 +142,7 @@ func (l *importLedger) early(id string, line int, fails bool) string {
 }
 
 // counts returns how many of a group are acknowledged and dead in the end.
-func (l *importLedger) counts(i importing) string {
+func (l *runLedger) counts(i importing) string {
 	all, dead := len(l.members(i)), 0
 	for _, id := range i.rows {
 		if i.onDead == "go" && dies(id) {
@@ -234,12 +150,6 @@ func (l *importLedger) counts(i importing) string {
 		}
 	}
 	return fmt.Sprintf("%d/%d", all-dead, dead)
-}
-
-// book writes a line at the end of a ledger.
-func book(file *os.File, words ...any) error {
-	_, err := file.WriteString(fmt.Sprintln(words...)) // at once, so that lines of several processes stay whole
-	return err
 }
 
 // What is wrong is found.
@@ -281,7 +191,7 @@ func TestLedgerOfImportsIsChecked(t *testing.T) {
 		"one dies behind it":           {goes, "a1 a1. c1=1/1 dies1 dies1.", "c was early: dies was handled behind it"},
 		"it counts wrongly":            {goes, "a1 dies1 a1. dies1. c1=2/0", "c counts 2/0, want 1/1"},
 	} {
-		l := new(importLedger)
+		l := new(runLedger)
 		for i, word := range strings.Fields(test.ledger) {
 			if what, id, other := strings.Cut(word, ":"); other {
 				l.add(fmt.Appendln(nil, what, id))
@@ -291,7 +201,7 @@ func TestLedgerOfImportsIsChecked(t *testing.T) {
 			word, soon := strings.CutSuffix(word, "!")
 			word, handed := strings.CutSuffix(word, "h")
 			word, ends := strings.CutSuffix(word, ".")
-			what, claimed := "begin", i*int(importLease.Milliseconds())
+			what, claimed := "begin", i*int(heldFor.Milliseconds())
 			if ends {
 				what = "end"
 			}
@@ -306,7 +216,7 @@ func TestLedgerOfImportsIsChecked(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", name, got, test.wrong)
 		}
 	}
-	l := new(importLedger)
+	l := new(runLedger)
 	l.add([]byte("begin c 1 0/0 0 false\nbegin c 2 0/0 1000 false\nend c 2\nwhole 7\n"))
 	wrong, again := l.against([]importing{{callback: "c", unique: true}})
 	storetest.Is(t, "faults", len(wrong), 0)

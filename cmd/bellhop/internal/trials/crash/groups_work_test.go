@@ -19,8 +19,8 @@ import (
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
-// publishImports publishes groups up to CRASH_COUNT that are not whole yet, members and then their callback, as often as it takes.
-func publishImports(ctx context.Context, db *notify.Store) error {
+// publishNumbers publishes what stands for each number up to CRASH_COUNT that is not whole yet, as often as it takes.
+func publishNumbers(ctx context.Context, db *notify.Store, one func(ctx context.Context, pub *notify.Publisher, file *os.File, n int) error) error {
 	pub, err := notify.NewPublisher(db)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func publishImports(ctx context.Context, db *notify.Store) error {
 				if before.whole[strconv.Itoa(n)] {
 					continue
 				}
-				failed[g] = cmp.Or(publishImport(ctx, pub, file, n), book(file, "whole", n))
+				failed[g] = cmp.Or(one(ctx, pub, file, n), book(file, "whole", n))
 			}
 		})
 	}
@@ -50,19 +50,7 @@ func publishImports(ctx context.Context, db *notify.Store) error {
 	return errors.Join(failed[:]...)
 }
 
-// openLedger opens the ledger of CRASH_NAME, and reads what it has.
-func openLedger() (*os.File, *importLedger, error) {
-	path, l := os.Getenv("CRASH_NAME"), new(importLedger)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	l.add(text)
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	return file, l, err
-}
-
-// publishImport publishes what a number stands for. One member after the other, or all at once: others are handled meanwhile.
+// publishImport publishes the groups of a number, members and then their callback. One member after the other, or all at once: others are handled meanwhile.
 func publishImport(ctx context.Context, pub *notify.Publisher, file *os.File, n int) error {
 	all, size := importOf(n), 1
 	if n%3 == 0 {

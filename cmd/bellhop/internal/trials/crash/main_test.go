@@ -70,9 +70,13 @@ func play(role string) error {
 	case "bookkeeper":
 		return enterEntries(ctx, store, logger)
 	case "row-publisher":
-		return publishImports(ctx, store)
+		return publishNumbers(ctx, store, publishImport)
 	case "row-worker":
 		return workOnImports(ctx, store, logger)
+	case "signup-publisher":
+		return publishNumbers(ctx, store, publishSignup)
+	case "signup-worker":
+		return workOnSignups(ctx, store, logger)
 	case "listener":
 		return listenAs(ctx, store, logger)
 	case "daemon":
