@@ -3,11 +3,13 @@ package store_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -35,6 +37,48 @@ func TestBranchesAreFound(t *testing.T) {
 	is topic=plain b=ready
 	redis EXISTS alarms = 0
 	`)
+}
+
+// A beat that finds what is to be copied has the next call come at once.
+func TestBranchesAreFoundByABeat(t *testing.T) {
+	t.Parallel()
+	p := storetest.NewPlayer(t, storetest.Scenario{})
+	p.Play(`
+	set branches=mail
+	publish a
+	redis DEL alarms
+	`)
+	if m := p.Carry(true); m.Next != 0 {
+		t.Errorf("the next call is due at %d: %+v", m.Next, m)
+	}
+	if m := p.Carry(false); m.Moved != 1 || m.Next != record.Never {
+		t.Errorf("the next one made %+v", m)
+	}
+}
+
+// Branches are in the shard of their topic, and so is what tells of deaths there.
+func TestBranchesAreInTheShardOfTheirTopic(t *testing.T) {
+	t.Parallel()
+	db := storetest.Sharded(t, 8)
+	for i := range 8 {
+		topic := fmt.Sprint("orders.", i)
+		p := storetest.NewPlayer(t, storetest.Scenario{Topic: topic, Open: func(testing.TB) *notify.Store { return db }})
+		_, _, err := p.Shard.Register(t.Context(), "mourner-"+topic, store.Registration{Pattern: "$dead.orders.*", From: "now"})
+		storetest.Must(t, err)
+		p.Play(strings.ReplaceAll(`
+		set branches=mail
+		publish a b
+		carry
+		claim 1 topic=TOPIC@mail = a
+		bury a topic=TOPIC@mail = dead
+		carry
+		redis ZCARD ready:TOPIC@mail = 1
+		redis ZCARD dead:TOPIC@mail = 1
+		redis XLEN log:$dead.TOPIC@mail = 1
+		counts topic=TOPIC@mail published=2 ready=1 dead=1 died=1
+		counts topic=$dead.TOPIC@mail sent=1 log=1
+		`, "TOPIC", topic))
+	}
 }
 
 // shares are topics with two branches each, whose messages one call after the other copies.

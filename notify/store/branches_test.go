@@ -153,6 +153,26 @@ func TestBranches(t *testing.T) {
 		is topic=orders@mail a=ready b=blocked c=blocked
 		is a=none b=none c=none
 
+		== keys from before, in the order in which they are due
+		set branches=default
+		publish c key=k
+		pass 2ms
+		publish b key=k
+		pass 2ms
+		publish a key=k
+		pass 2ms
+		publish 0 key=k
+		claim 1 = c
+		ack c
+		is b=ready a=blocked 0=blocked
+		set branches=mail
+		carry
+		claim 5 topic=orders@mail = b
+		ack b topic=orders@mail
+		claim 5 topic=orders@mail = a
+		ack a topic=orders@mail
+		claim 5 topic=orders@mail = 0
+
 		== a successor, and an id that is kept
 		set branches=default
 		publish a unique_for=1h

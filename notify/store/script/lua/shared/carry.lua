@@ -62,6 +62,7 @@ local PARTS = { 'moved', 'handed', 'lapsed', 'runs', 'buried', 'dropped', 'curso
 
 -- The reply of carry.lua.
 function Carry.answer(c)
+  if c.beats and current.copying then c.first = math.min(c.first, next_in(Alarms)) end -- the beat may have found more to copy
   local wait = c.first < math.huge and math.max(math.min(c.first, LAST) - c.us, 0) or -1 -- a foreign time may be past what Go reads
   local reply = { 1, wait, c.us }
   if c.moved > 0 or not c.beats then reply[4], reply[5] = 'took', clock() - c.us end

@@ -381,17 +381,35 @@ function Seats.forget(topic, members, how)
   if not Seats.are_in(topic) then try('ZREM', KEYED, topic) end
 end
 
+-- Adds to what is to be written that a message is ready since a time.
+local function add_ready(w, at, member)
+  w.ready[#w.ready + 1], w.ready[#w.ready + 2] = text(at), member
+  w.earliest = math.min(w.earliest, at)
+end
+
+-- Has those of some holders that are ready be copied before a message that is due at a time: they were called up before it.
+local function go_before(topic, ids, due, w)
+  local members = {}
+  for i, id in ipairs(ids) do members[i] = topic .. ':' .. id end
+  for i, since in ipairs(members[1] and try('ZMSCORE', ready_of(topic), unpack(members)) or {}) do
+    if since and tonumber(since) > due then add_ready(w, due - 1, members[i]) end
+  end
+end
+
 -- Adds those of a key that are called up to what is to be written, and their ids to the holders. An entry that is not that of its
--- message is only removed, and settle looks again.
+-- message is only removed, and settle looks again. They are ready from now on, but where they are to be copied since their due times, in the
+-- order of which they go into the branches.
 local function call_up(topic, key, free, now, w, holders)
-  local entries = first_of(topic, key, free + 1)
+  local entries, copied = first_of(topic, key, free + 1), Seats.are_copied(topic)
+  local _, first = Seats.entry_parts(entries[1] or '')
+  if copied and first then go_before(topic, holders, tonumber(first), w) end
   w.heads[#w.heads + 1] = { key, table.remove(entries, free + 1) }
   for _, entry in ipairs(entries) do
     local _, due, id = Seats.entry_parts(entry)
     w.gone[#w.gone + 1] = entry
     if id and call('HGET', keys_of(topic), id) == key .. ' ' .. due then
       w.noted[#w.noted + 1], w.noted[#w.noted + 2] = id, key
-      w.ready[#w.ready + 1], w.ready[#w.ready + 2] = text(math.max(now, tonumber(due))), topic .. ':' .. id -- the clock may be set back
+      add_ready(w, math.max(copied and 0 or now, tonumber(due)), topic .. ':' .. id) -- the clock may be set back
       holders[#holders + 1] = id
       if current.blocked then current.blocked[topic .. ':' .. id] = nil end
     else
@@ -401,7 +419,7 @@ local function call_up(topic, key, free, now, w, holders)
 end
 
 local function settle_topic(topic, leaving, us, now)
-  local names, w = {}, { seats = {}, empty = {}, noted = {}, ready = {}, gone = {}, heads = {} }
+  local names, w = {}, { seats = {}, empty = {}, noted = {}, ready = {}, gone = {}, heads = {}, earliest = MAX }
   for key in pairs(leaving) do names[#names + 1] = key end
   local seats, lines = try('HMGET', seats_of(topic), unpack(names)) or {}, try('ZMSCORE', heads_of(topic), unpack(names)) or {}
   for k, key in ipairs(names) do
@@ -424,14 +442,14 @@ local function settle_topic(topic, leaving, us, now)
   end
   if w.seats[1] then try('HSET', seats_of(topic), unpack(w.seats)) end
   if w.empty[1] then try('HDEL', seats_of(topic), unpack(w.empty)) end
-  if w.ready[1] and not Places.put_ready(topic, w.ready, now) then return end -- foreign: the housekeeping finds the seats of nobody
+  if w.ready[1] and not Places.put_ready(topic, w.ready, text(w.earliest)) then return end -- foreign: the housekeeping finds the seats of nobody
   if w.noted[1] then call('HSET', keys_of(topic), unpack(w.noted)) end
   if w.gone[1] then call('ZREM', line_of(topic), unpack(w.gone)) end
   for _, head in ipairs(w.heads) do index_line(topic, head[1], head[2]) end
   if w.ready[1] then Rings.ring(topic, #w.ready / 2, us) end
 end
 
--- Takes away the seats that messages left in this call, and calls up those that are next: they are ready from now on. It comes last in a
+-- Takes away the seats that messages left in this call, and calls up those that are next. It comes last in a
 -- call. Once is enough, but where a line has entries of nothing, or many more seats are free than messages left, since there are more seats
 -- now. Returns whether it called up as many as it may; the housekeeping goes on.
 function Seats.settle()
