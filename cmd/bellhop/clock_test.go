@@ -14,8 +14,8 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
 	"github.com/bellhopd/bellhop/daemon/calls"
+	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )

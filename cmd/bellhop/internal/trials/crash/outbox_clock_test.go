@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
-	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/machine"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
