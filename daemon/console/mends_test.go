@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"net/http"
@@ -42,19 +43,49 @@ func ailing(t *testing.T) *site {
 	swallowed := store.Schedule{Topic: "order.bills", Name: "daily", Spec: calendar.Spec{Every: day, From: next.Add(-day)}}
 	_, err := s.store.Of(swallowed.Topic).RestoreSchedule(t.Context(), &swallowed, &store.ScheduleRestore{ScheduleState: store.ScheduleState{Cursor: next.Add(365 * day), Fell: next.Add(day)}})
 	storetest.Must(t, err)
+	holdUp(t, s.store)
+	storetest.Set(t, s.store, "order.paid", notify.SettingsChange{Branches: new("ship,points")})
+	work(t, s.store, "paid-1", "order.paid")
+	lag(t, s.store, "warehouse", "stock.changed")
 	return s
+}
+
+// holdUp has two dead letters of a group hold back what waits for it.
+func holdUp(t *testing.T, db *notify.Store) {
+	t.Helper()
+	storetest.Publish(t, db, notify.Message{Topic: "rows", ID: "a", Group: "g"}, notify.Message{Topic: "rows", ID: "b", Group: "g"}, notify.Message{Topic: "done", ID: "x", AfterGroup: "rows:g"})
+	buryAll(t, db, "rows", "no", "no")
+}
+
+// lag has a named listener not get a broadcast of a topic for an hour.
+func lag(t *testing.T, db *notify.Store, name, topic string) {
+	t.Helper()
+	client, keys := db.Client(), db.KeysOf(topic)
+	at := notify.Position(time.Now().Add(-time.Hour).UnixMicro())
+	storetest.Must(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Log(topic), ID: at.String(), Values: []any{"id", at.String(), "prev", "0"}}).Err())
+	storetest.Must(t, client.ZAdd(t.Context(), keys.Logs(), redis.Z{Score: float64(at), Member: topic}).Err())
+	for _, each := range db.KeysOfAll() {
+		storetest.Must(t, client.HSet(t.Context(), each.Listeners(), name, topic+" beginning 0 0 store").Err())
+	}
 }
 
 // age has what is ready of a topic be so for an hour.
 func age(t *testing.T, db *notify.Store, topic string) {
 	t.Helper()
-	keys, client, since := db.KeysOf(topic), db.Client(), float64(time.Now().Add(-time.Hour).UnixMilli())
-	members, err := client.ZRange(t.Context(), keys.Ready(topic), 0, -1).Result()
+	keys := db.KeysOf(topic)
+	ageIn(t, db, keys.Ready(topic), keys.ReadyTopics(), topic)
+}
+
+// ageIn has what is in a place of a topic, and the topic in the index of that, be there for an hour.
+func ageIn(t *testing.T, db *notify.Store, place, index, topic string) {
+	t.Helper()
+	client, since := db.Client(), float64(time.Now().Add(-time.Hour).UnixMilli())
+	members, err := client.ZRange(t.Context(), place, 0, -1).Result()
 	storetest.Must(t, err)
 	for _, member := range members {
-		storetest.Must(t, client.ZAdd(t.Context(), keys.Ready(topic), redis.Z{Score: since, Member: member}).Err())
+		storetest.Must(t, client.ZAdd(t.Context(), place, redis.Z{Score: since, Member: member}).Err())
 	}
-	storetest.Must(t, client.ZAdd(t.Context(), keys.ReadyTopics(), redis.Z{Score: since, Member: topic}).Err())
+	storetest.Must(t, client.ZAdd(t.Context(), index, redis.Z{Score: since, Member: topic}).Err())
 }
 
 // hang has a worker have a message of a topic for twenty minutes.
@@ -82,7 +113,7 @@ func hang(t *testing.T, db *notify.Store, topic string) {
 
 var (
 	mendButton = regexp.MustCompile(`<button id="[^"]*" formaction="([^"]*)" name="([^"]*)" value="([^"]*)">([^<]*)`)
-	mendLink   = regexp.MustCompile(`<a href="([^"]*)">([^<]*)<span class="away"> of `)
+	mendLink   = regexp.MustCompile(`<a href="([^"]*)">[^<]*<span class="away"> of `)
 )
 
 // The first page has what the doctor finds, failures first, with a button for each that Bellhop can mend, and each
@@ -120,12 +151,19 @@ func TestFirstPageMends(t *testing.T) {
 	if len(does) > 0 {
 		t.Errorf("there is no button for %v", does)
 	}
-	links := make(map[string]string)
-	for _, l := range mendLink.FindAllStringSubmatch(page.body, -1) {
-		links[l[2]] = html.UnescapeString(l[1])
+	asks := map[string]string{
+		"topic:order.ledger state:dead": "Requeue all that match", "topic:rows state:dead": "Requeue all that match", "topic:rows group:g state:dead": "Requeue all that match",
+		"topic:order.ledger key:acct-7": "next",
 	}
-	root.get("/ui/" + links["Requeue them…"]).is(http.StatusOK).says("Requeue all that match")
-	root.get("/ui/"+links["Show the key acct-7"]).is(http.StatusOK).says("topic:order.ledger key:acct-7", "next")
+	for _, l := range mendLink.FindAllStringSubmatch(page.body, -1) {
+		to := html.UnescapeString(l[1])
+		asked := mustURL(t, to).Query().Get("q")
+		root.get("/ui/" + to).is(http.StatusOK).says(cmp.Or(asks[asked], "there is to be no link for "+asked))
+		delete(asks, asked)
+	}
+	if len(asks) > 0 {
+		t.Errorf("there is no link for %v", asks)
+	}
 	storetest.Eventually(t, "what was mended is found no more", func() bool {
 		page = root.get("/ui/")
 		return strings.Contains(page.body, "overdue: order.alone") && !strings.Contains(page.body, "paused: order.held") && !strings.Contains(page.body, "blocked: ")

@@ -21,19 +21,26 @@ var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'"--></style></script><svg onload=alert(1)>`, `{{.}}`, `javascript:alert(1)`, "\x00\x1b[31m\u202e\xff", `</textarea><b>`, `${7*7}`,
 }
 
-// carry runs a carrier on a store, and waits until it is elected for all shards: until then pages say first that there
-// is none.
-func carry(t testing.TB, store *notify.Store) {
+// carry runs a carrier on a store until the test ends or stop is called, and waits until it is elected for all shards:
+// until then pages say first that there is none.
+func carry(t testing.TB, store *notify.Store) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease, Logger: discard})
+	return carryWith(t, store, nil)
+}
+
+// carryWith is carry with what a daemon does while it carries.
+func carryWith(t testing.TB, store *notify.Store, onTerm func(context.Context, carrier.Term)) (stop func()) {
+	t.Helper()
+	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease, OnTerm: onTerm, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Run(t, c.Run)
+	stop = storetest.Run(t, c.Run)
 	storetest.Eventually(t, "the carrier is elected", func() bool {
 		states := c.States()
 		return len(states) > 0 && !slices.ContainsFunc(states, func(s carrier.State) bool { return !s.Carrying })
 	})
+	return stop
 }
 
 // buryAll claims messages of a topic and gives them up, each for a reason.
