@@ -44,6 +44,14 @@ func TestBranches(t *testing.T) {
 	if got := strings.Fields(s.completes("work", "order.paid@")); !slices.Equal(got, []string{"order.paid@crm", "order.paid@mail", "order.paid@points"}) {
 		t.Errorf("Tab offers %q", got)
 	}
+	for topic, want := range map[string]string{
+		"order.paid":      `1 wait at order.paid, which has branches mail, crm`,
+		"order.paid@mial": `order.paid@mial is no branch of order.paid (mail, crm)`,
+	} {
+		w := s.start("work", topic)
+		w.await(1, want)
+		w.stop()
+	}
 	settings("branches=", "none")
 	contains(t, s.call("work", "order.paid@crm", "--count", "1"), "o-1  attempt 1  ")
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/runner"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/text"
 	"github.com/bellhopd/bellhop/daemon/api"
+	"github.com/bellhopd/bellhop/daemon/doctor"
 	"github.com/bellhopd/bellhop/daemon/terminal"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/fields"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/subscribers"
 )
 
@@ -216,9 +218,22 @@ func work(ctx context.Context, s *session, topic string, handler subscribers.Han
 	if err := sub.Handle(topic, handler, o); err != nil {
 		return err
 	}
+	s.warnOfBranches(ctx, topic)
 	s.log.Info("waiting for messages", "topic", topic)
 	s.manager.Ready()
 	return sub.Run(ctx)
+}
+
+// warnOfBranches logs what the doctor would say of a worker of a topic that has branches, or of what is none.
+func (s *session) warnOfBranches(ctx context.Context, topic string) {
+	of, name := record.SplitBranch(topic)
+	settings, err := s.store.Of(of).Settings(ctx, of)
+	if err != nil {
+		return // the worker meets that, too
+	}
+	if found, remedy := doctor.Misplaced(of, name, 1, settings.Settings); found != "" {
+		s.log.Warn(found, "topic", topic, "remedy", remedy)
+	}
 }
 
 // logStop reports, when ctx ends, that running handlers are awaited. The caller

@@ -26,7 +26,7 @@ func (e *exam) branches(ctx context.Context, s service) {
 		if fault != nil {
 			continue // reported by the check of the settings, or of the shards
 		}
-		found, remedy := misplaced(of, name, c.Waiting, settings.Settings)
+		found, remedy := Misplaced(of, name, c.Waiting, settings.Settings)
 		if found == "" {
 			continue
 		}
@@ -66,8 +66,8 @@ func (e *exam) awaited(ctx context.Context, s service) (topics []string, err err
 	return topics, err
 }
 
-// misplaced says what is wrong with a topic, or with the branch of it that a name is, at which n wait, and what to do about it; empty: nothing is.
-func misplaced(of, name string, n int64, settings store.Settings) (found, remedy string) {
+// Misplaced says what is wrong with a topic, or with the branch of it that a name is, at which n wait, and what to do about it; empty: nothing is.
+func Misplaced(of, name string, n int64, settings store.Settings) (found, remedy string) {
 	branches := strings.ReplaceAll(settings.Branches, ",", ", ")
 	switch all := settings.BranchesOf(of); {
 	case name == "" && len(all) > 0 && n > 0:
