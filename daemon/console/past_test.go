@@ -6,6 +6,7 @@ import (
 	"html"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
 	"github.com/bellhopd/bellhop/notify"
@@ -80,7 +81,7 @@ func TestPastOfTopics(t *testing.T) {
 	}
 }
 
-// Where a viewer may see more topics than are counted each second, the overview says why it has no past.
+// Where a viewer may see more topics than are counted, the overview says why it has no past.
 func TestNoPastOfManyTopics(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
@@ -88,6 +89,28 @@ func TestNoPastOfManyTopics(t *testing.T) {
 	storetest.Fill(t, store, 201, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprint("order.", i)} })
 	v := s.login("shop")
 	wait(t, v, "/ui/", "The past is not known").is(200).says("None to come in this time.", "up to 200").hides("acknowledged</span>")
+}
+
+// The river of a topic is a table alone until it has three points.
+func TestNoRiverOfTwoPoints(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	at := time.Now().Truncate(time.Minute).Add(10 * time.Minute)
+	later := func(n int) {
+		storetest.Publish(t, s.store, notify.Message{Topic: "bills", Due: at.Add(time.Duration(n) * time.Minute)})
+	}
+	later(1)
+	later(2)
+	const path, plot = "/ui/topics/bills", `id="river"`
+	v := s.visitor()
+	wait(t, v, path, "Falls due").hides(plot, "None")
+	p := s.browse(path, consoletest.Look{})
+	p.Await(".plain", "Falls due")
+	p.Until("the table shows", "getComputedStyle(document.querySelector('.plain')).position !== 'absolute'")
+	p.Streams()
+	later(3)
+	wait(t, v, path, plot)
+	p.Until("it is drawn", inked)
 }
 
 // The river of a topic is drawn, and a table without JavaScript.

@@ -168,6 +168,12 @@ func (r *River) IsLate() bool { return r.Word == "delivered" }
 // IsBare reports whether there is nothing to draw.
 func (r *River) IsBare() bool { return len(r.Known()) == 0 }
 
+// fewest is how many bars a plot of what falls due has at least: a table says better what one or two have.
+const fewest = 3
+
+// IsDrawn reports whether the river is a plot, and not only a table.
+func (r *River) IsDrawn() bool { return !r.Comes || len(r.Known()) >= fewest }
+
 // Clock returns the time of a bar as short as its river permits.
 func (r *River) Clock(t time.Time) string {
 	switch r.step {
