@@ -19,7 +19,6 @@ type Notable = store.Notable
 
 const (
 	mostNotable  = 500 // names in each list of a survey
-	notablePage  = 100 // topics read in one call, which takes Redis less than a millisecond
 	notablePages = 40  // pages read for one list if much of its index is out of date
 )
 
@@ -48,6 +47,7 @@ func (i *Inspector) Survey(ctx context.Context, most int) (Survey, error) {
 
 // survey returns the survey of one shard.
 func survey(ctx context.Context, shard store.Shard, most int) (s Survey, err error) {
+	ctx = store.AheadOfSurvey(ctx, []store.Shard{shard}, most)
 	if s, err = shard.Survey(ctx, most); err != nil {
 		return s, err
 	}
@@ -109,7 +109,7 @@ func notable(ctx context.Context, shard store.Shard, dead bool, most int) ([]Not
 	found := make(map[string]time.Time)
 	var all []Notable
 	for rank, pages := int64(0), 0; pages < notablePages; pages++ {
-		page, err := shard.Notable(ctx, dead, rank, notablePage)
+		page, err := shard.Notable(ctx, dead, rank, store.PageOfNotable)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func notable(ctx context.Context, shard store.Shard, dead bool, most int) ([]Not
 			found[n.Topic] = n.Since
 		}
 		all = sorted(found, before)
-		if page.Checked < notablePage || len(all) >= most && before(all[most-1].Since, page.Last) <= 0 {
+		if page.Checked < store.PageOfNotable || len(all) >= most && before(all[most-1].Since, page.Last) <= 0 {
 			break
 		}
 	}

@@ -347,6 +347,7 @@ func TestDoctorIsInterrupted(t *testing.T) {
 	own := storetest.Server(t, "--appendonly", "yes")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL())
 	store := storetest.At(t, own.URL(), s.setting("BELLHOP_PREFIX"))
+	storetest.Found(t, store)
 	if err := store.Client().Set(t.Context(), store.Keys().Carrier(), "1 1 600000 gone", 0).Err(); err != nil {
 		t.Fatal(err) // with a carrier, the doctor waits for a beat
 	}

@@ -92,7 +92,7 @@ func (c *Console) SetQuiet(d time.Duration) { c.quiet = d }
 // ShowsForecast reports whether a page shows a forecast that was made so long ago, while none is there in time.
 func ShowsForecast(ago time.Duration) bool {
 	c := foreseen{}
-	c.keep("all", forecast.Forecast{Overdue: 1})
+	c.keep("all", forecast.Forecast{Overdue: 1}, true)
 	one := c.last["all"]
 	one.at = one.at.Add(-ago)
 	c.last["all"] = one

@@ -23,10 +23,12 @@ type foreseen struct {
 // A foretold is a forecast, and when it was made.
 type foretold struct {
 	forecast.Forecast
-	at time.Time
+	at    time.Time
+	whole bool // no shard is missing
 }
 
 const (
+	countEvery   = 15 * time.Second                   // while somebody looks
 	countWithin  = 10 * time.Second                   // a forecast may take
 	showFor      = forecast.LongestKept + time.Minute // an old one is shown while it is counted again
 	mostForeseen = 200                                // questions that are kept
@@ -35,6 +37,9 @@ const (
 // of returns a forecast; the one before, or an empty one, if it is not there within a time. Errors: see [forecast.Cache.Of].
 func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Duration) (forecast.Forecast, error) {
 	question := fmt.Sprint(o)
+	if f, is := c.fresh(question); is {
+		return f, nil
+	}
 	type answer struct {
 		forecast.Forecast
 		err error
@@ -46,7 +51,7 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Durat
 		defer context.AfterFunc(c.closing, cancel)()
 		f, err := c.forecasts.Of(counting, o)
 		if !f.From.IsZero() { // else no shard answered
-			c.keep(question, f)
+			c.keep(question, f, err == nil)
 		}
 		answers <- answer{f, err}
 	})
@@ -60,6 +65,14 @@ func (c *foreseen) of(ctx context.Context, o forecast.Options, within time.Durat
 	}
 }
 
+// fresh returns the forecast that was made last, if that needs no other one yet.
+func (c *foreseen) fresh(question string) (f forecast.Forecast, is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.last[question]
+	return last.Forecast, last.whole && time.Since(last.at) < countEvery
+}
+
 // before returns the forecast before, empty if there is none, or only one that is too old.
 func (c *foreseen) before(question string) forecast.Forecast {
 	c.mu.Lock()
@@ -70,11 +83,11 @@ func (c *foreseen) before(question string) forecast.Forecast {
 	return forecast.Forecast{}
 }
 
-func (c *foreseen) keep(question string, f forecast.Forecast) {
+func (c *foreseen) keep(question string, f forecast.Forecast, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last == nil || len(c.last) >= mostForeseen {
 		c.last = make(map[string]foretold)
 	}
-	c.last[question] = foretold{f, time.Now()}
+	c.last[question] = foretold{f, time.Now(), whole}
 }

@@ -533,9 +533,9 @@ func TestSnapshotsAreShared(t *testing.T) {
 		open = append(open, one)
 	}
 	storetest.Eventually(t, "all are there", func() bool { return s.gate.Stats().Viewers == viewers })
-	storetest.Eventually(t, "there were some snapshots", func() bool { return calls.of("survey") >= 4*int64(storetest.Shards()) })
-	snapshots, looks := int64(time.Since(began)/(2900*time.Millisecond))+1, int64(time.Since(began)/(15*time.Second))+1 // of the doctor
-	if n, most := calls.of("survey"), int64(storetest.Shards())*(snapshots+looks); n > most {
+	storetest.Eventually(t, "there were some snapshots", func() bool { return calls.of("joined") >= 4*int64(storetest.Shards()) })
+	snapshots, looks := int64(time.Since(began)/(4900*time.Millisecond))+1, int64(time.Since(began)/(10*time.Second))+1 // of the doctor
+	if n, most := calls.of("joined"), int64(storetest.Shards())*(snapshots+looks); n > most {
 		t.Errorf("%d snapshots within %v", n, time.Since(began))
 	}
 	t.Logf("%d viewers: calls %v within %v", viewers, calls.all(), time.Since(began))
@@ -544,7 +544,7 @@ func TestSnapshotsAreShared(t *testing.T) {
 	}
 	storetest.Eventually(t, "all have left", func() bool { return s.gate.Stats().Viewers == 0 })
 	storetest.Eventually(t, "there are no snapshots without a viewer", func() bool { // one may be under way
-		last := calls.of("survey")
-		return !storetest.Poll(50*time.Millisecond, 5*time.Second, func() bool { return calls.of("survey") > last })
+		last := calls.of("joined")
+		return !storetest.Poll(50*time.Millisecond, 7*time.Second, func() bool { return calls.of("joined") > last })
 	})
 }

@@ -115,7 +115,7 @@ func (c *Console) lookAtOwn(ctx context.Context, o *overview) error {
 		o.Unseen = true
 		return missing
 	}
-	all, err := c.rated(ctx, names)
+	all, err := c.ratedWithin(ctx, names, snapshots.StoreEvery)
 	o.Overdue, o.Paused = nil, nil
 	for _, one := range all {
 		late := notify.Notable{Topic: one.Topic, Since: o.Now.Add(-one.Overdue)}
@@ -161,7 +161,7 @@ func (c *Console) trouble(ctx context.Context, o *overview) error {
 		}
 	}
 	o.uncounted = len(seen) - len(names)
-	all, err := c.rated(ctx, names)
+	all, err := c.ratedWithin(ctx, names, snapshots.StoreEvery)
 	for _, one := range all {
 		if one.urgency() > 0 {
 			o.Trouble = append(o.Trouble, one)

@@ -8,12 +8,13 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/cache"
 	"github.com/bellhopd/bellhop/daemon/console/river"
+	"github.com/bellhopd/bellhop/daemon/console/snapshots"
 	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
 const (
-	fewTopics = 200 // that are counted each second for an overview
+	fewTopics = 200 // that are counted each time for an overview
 	fewFor    = 10 * time.Second
 )
 
@@ -70,14 +71,14 @@ func (c *Console) somePast(v *visit) pastOf {
 			return err
 		}
 		if span.Step == time.Minute {
-			_, missing := c.rated(ctx, topics)
+			_, missing := c.ratedWithin(ctx, topics, snapshots.StoreEvery)
 			err = store.Missing(err, missing)
 		}
 		return store.Missing(err, c.seenPast(topics...)(ctx, r, present, span))
 	}
 }
 
-// few returns the topics that a viewer sees, if they are few enough to count them each second.
+// few returns the topics that a viewer sees, if they are few enough to count them each time.
 func (c *Console) few(ctx context.Context, v *visit) (topics []string, few bool, err error) {
 	in, err := v.scope("")
 	if err != nil {

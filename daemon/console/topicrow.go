@@ -23,9 +23,14 @@ type counted struct {
 	push *pushRow // which has messages of the topic wait; nil: none does
 }
 
-// rated returns what is known of some topics, in their order. Errors: see [snapshots.Snapshots.Count].
+// rated returns what is known of some topics, in their order, as it was a second ago at most. Errors: see [snapshots.Snapshots.Count].
 func (c *Console) rated(ctx context.Context, topics []string) ([]counted, error) {
-	counts, err := c.snapshots.Count(ctx, topics)
+	return c.ratedWithin(ctx, topics, snapshots.Rhythm)
+}
+
+// ratedWithin is rated for counts of another age at most.
+func (c *Console) ratedWithin(ctx context.Context, topics []string, age time.Duration) ([]counted, error) {
+	counts, err := c.snapshots.CountWithin(ctx, topics, age)
 	all, isLeased := make([]counted, len(counts)), false
 	for i, one := range counts {
 		all[i], isLeased = counted{Counted: one}, isLeased || one.Leased > 0

@@ -48,7 +48,7 @@ func (e *exam) archive(ctx context.Context) {
 
 // backlog returns how far the archive is behind in all shards. It does not found the store.
 func (e *exam) backlog(ctx context.Context) (sum store.Backlog, err error) {
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		return sum, err
 	}
 	sum, err = e.store.Backlog(ctx)

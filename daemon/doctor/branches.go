@@ -15,6 +15,7 @@ func (e *exam) branches(ctx context.Context, s service) {
 	const check = "branches"
 	topics, err := e.awaited(ctx, s)
 	counts, errCount := e.inspector.Count(ctx, topics...)
+	ctx = e.store.AheadOfSettings(ctx, withBranches(topics))
 	if err = there(err); err == nil {
 		err = there(errCount)
 	}
@@ -41,6 +42,16 @@ func (e *exam) branches(ctx context.Context, s service) {
 	e.reportRest(check, rows, 0, "topic", "bellhop workers", "nobody waits at a topic that has them, or at one that is none")
 }
 
+// withBranches returns the topics of which some are branches, or that are it themselves, each once.
+func withBranches(topics []string) (all []string) {
+	for _, topic := range topics {
+		of, _ := record.SplitBranch(topic)
+		all = append(all, of)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // awaited returns the topics that workers and pushes name.
 func (e *exam) awaited(ctx context.Context, s service) (topics []string, err error) {
 	if s.Now.IsZero() {
@@ -55,8 +66,8 @@ func (e *exam) awaited(ctx context.Context, s service) (topics []string, err err
 			topics = append(topics, w.Topics...)
 		}
 	}
-	pushes, err := e.store.Home().Pushes(ctx)
-	for _, p := range pushes {
+	all, err := e.allPushes(ctx)
+	for _, p := range all {
 		if !p.Broadcasts {
 			topics = append(topics, p.Topics...)
 		}

@@ -31,7 +31,8 @@ func (e *exam) carrier(ctx context.Context) {
 	const check = "carrier"
 	var all []Finding
 	var carried []string
-	for _, l := range e.heard(ctx) {
+	e.looks = e.heard(ctx)
+	for _, l := range e.looks {
 		f := l.judged()
 		if f.Check = check; len(e.shards) == 1 {
 			e.report(check, f.Verdict, f.Found, f.Remedy)
@@ -75,7 +76,7 @@ func carriedBy(names []string) string {
 	return strings.Join(each, ", ")
 }
 
-// heard looks for the carriers of all shards, and waits for the beats of those that are elected.
+// heard looks for the carriers of all shards, and waits for the beats of those that are elected, unless this process has just heard them.
 func (e *exam) heard(ctx context.Context) []*look {
 	var beats []reach.Channel
 	looks, longest := make([]*look, len(e.shards)), time.Duration(0)
@@ -85,12 +86,15 @@ func (e *exam) heard(ctx context.Context) []*look {
 		overdue := max(2*l.status.Whole, reach.Silence)
 		l.within = min(overdue, longestListen)
 		l.late = l.within == overdue
-		if looks[i] = l; l.status.Name != "" {
+		l.heard = shard.IsHeard()
+		if looks[i] = l; l.status.Name != "" && !l.heard {
 			beats = append(beats, shard.BeatChannel())
 			longest = max(longest, l.within)
 		}
 	}
-	e.listen(ctx, longest, looks, beats)
+	if len(beats) > 0 {
+		e.listen(ctx, longest, looks, beats)
+	}
 	for _, l := range looks {
 		if l.status.Name != "" && !l.heard {
 			l.status, l.err = carrier.Look(ctx, l.shard)

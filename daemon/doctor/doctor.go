@@ -47,7 +47,7 @@ func Run(ctx context.Context, c notify.Config, o Options, on func(Finding)) (Ver
 }
 
 // Look is a quick Run on an open store, without the checks of rights and of rings, so that it
-// writes nothing. It waits for the beat of each carrier, for a second if all is well. The error
+// writes nothing. It waits for the beat of each carrier, for a second if all is well, unless this process has just heard that. The error
 // is that of ctx, or a notify.Fault for a nil store; the findings so far are beside it.
 func Look(ctx context.Context, db *notify.Store, o Options) ([]Finding, error) {
 	o.Quick = true
@@ -97,7 +97,7 @@ func (e *exam) look(ctx context.Context, tries func(waitReplicas int, fit bool))
 	e.spread(ctx)
 	e.onEach(func(s *server) { s.persistence(ctx) })
 	e.onEach((*server).eviction)
-	e.onEach(func(s *server) { s.memory(ctx) })
+	e.onEach(func(s *server) { s.memory(e.store.MemoryOf(s.info)) })
 	e.format(ctx)
 	waited := e.o.WaitReplicas
 	e.onEach(func(s *server) { waited = min(waited, s.replicas(e.o.WaitReplicas)) })
@@ -107,6 +107,7 @@ func (e *exam) look(ctx context.Context, tries func(waitReplicas int, fit bool))
 	e.carrier(ctx)
 	e.nats(ctx)
 	if fit {
+		ctx = e.ahead(ctx)
 		e.service(ctx)
 		e.archive(ctx)
 		e.outboxes(ctx)

@@ -158,6 +158,7 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 				storetest.Run(t, carrying.Run)
 				storetest.Eventually(t, "it carries", func() bool { return carrying.States()[0].Carrying })
 			} else {
+				storetest.Found(t, db)
 				for _, keys := range db.KeysOfAll() {
 					if err := db.Client().Set(t.Context(), keys.Carrier(), test.token, max(test.left, 0)).Err(); err != nil {
 						t.Fatal(err)

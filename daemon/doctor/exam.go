@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,9 @@ type exam struct {
 	sites       []string         // addresses of their servers; nil: there is one shard
 	servers     []*server        // that answer
 	away        bool             // others do not
+	isFounded   bool             // there is a store
+	looks       []*look          // for the carriers of the shards
+	known       *pushes          // nil: not read yet
 	undelivered []notify.Pattern // topics that are pushed to NATS, which is away
 	on          func(Finding)
 	worst       Verdict
@@ -60,6 +64,12 @@ type server struct {
 	took  time.Duration
 	full  bool // the check of memory failed
 	found []Finding
+}
+
+// pushes are those of the store, or why they cannot be read.
+type pushes struct {
+	all []store.Push
+	err error
 }
 
 const (
@@ -133,6 +143,23 @@ func (e *exam) onEach(check func(*server)) {
 		}
 		left = slices.DeleteFunc(left, isEqual)
 	}
+}
+
+// founded reports whether there is a store: most further reads would found one.
+func (e *exam) founded(ctx context.Context) (is bool, err error) {
+	if !e.isFounded {
+		e.isFounded, err = e.store.Founded(ctx)
+	}
+	return e.isFounded, err
+}
+
+// allPushes returns the pushes of a store that is there.
+func (e *exam) allPushes(ctx context.Context) ([]store.Push, error) {
+	if e.known == nil {
+		e.known = &pushes{}
+		e.known.all, e.known.err = e.store.Home().Pushes(ctx)
+	}
+	return e.known.all, e.known.err
 }
 
 // there returns no error for shards that are away while others answered, and any other

@@ -10,16 +10,15 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-const (
-	openFor     = 24 * time.Hour // a group of which nobody waited for the end for longer is a finding
-	restoredFor = time.Hour      // and one that an import did not go on with
-	groupPages  = 100            // pages of groups that are looked at in each shard
-)
+// stuckAfter is after what time a group of whose end nobody waits is a finding, and one that an import did not go on with.
+var stuckAfter = store.StuckAfter{Open: 24 * time.Hour, Restoring: time.Hour}
+
+const groupPages = 100 // of groups that are looked at in each shard
 
 // groups reports groups whose callbacks dead letters hold back, those that have none for long, and those that an import stopped at.
 func (e *exam) groups(ctx context.Context) {
 	const check = "groups"
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		e.report(check, OK, "none", "") // to look would found the store
 		return
 	}
@@ -50,7 +49,7 @@ func stuckGroups(ctx context.Context, shard store.Shard) (store.StuckPage, error
 	var all, page store.StuckPage
 	for range groupPages {
 		var err error
-		if page, err = shard.StuckGroups(ctx, pageSize, store.StuckAfter{Open: openFor, Restoring: restoredFor}, page); err != nil {
+		if page, err = shard.StuckGroups(ctx, pageSize, stuckAfter, page); err != nil {
 			return all, err
 		}
 		all.Now, all.Groups = page.Now, append(all.Groups, page.Groups...)

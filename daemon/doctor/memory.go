@@ -1,20 +1,16 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
+
+	"github.com/bellhopd/bellhop/notify/store/reach"
 )
 
 // memory reports how much memory is left, and whether Redis limits it at all.
-func (s *server) memory(ctx context.Context) {
+func (s *server) memory(m reach.Memory) {
 	const check, remedy = "memory", "start workers, purge dead letters, or raise maxmemory; bellhop topics shows where the messages are"
 	if s.trial {
 		s.report(check, OK, "the trial server has no limit", "")
-		return
-	}
-	m, err := s.shard.Memory(ctx)
-	if err != nil {
-		s.report(check, Fail, err.Error(), "the user needs +info")
 		return
 	}
 	found := fmt.Sprintf("%s in use", mebibytes(m.Used))

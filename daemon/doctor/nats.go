@@ -47,10 +47,10 @@ func joined(patterns []notify.Pattern) string {
 
 // pushedToNATS returns the topics and patterns that are pushed to NATS, as far as they can be read.
 func (e *exam) pushedToNATS(ctx context.Context) (topics []notify.Pattern) {
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		return nil
 	}
-	all, _ := e.store.Home().Pushes(ctx) // the check of pushes reports the error
+	all, _ := e.allPushes(ctx) // the check of pushes reports the error
 	for _, p := range all {
 		if !p.IsNATS() || p.Paused != "" {
 			continue

@@ -15,7 +15,7 @@ func (e *exam) pushes(ctx context.Context, s service) {
 	var all []store.Push
 	if !s.Now.IsZero() { // else nothing was published yet
 		var err error
-		if all, err = e.store.Home().Pushes(ctx); err != nil {
+		if all, err = e.allPushes(ctx); err != nil {
 			e.report(check, Warn, err.Error(), "fix what Redis reports")
 			return
 		}
@@ -58,7 +58,7 @@ func nextTry(at, now time.Time) string {
 func (e *exam) pushOf(ctx context.Context, s service) func(topic string) *store.Push {
 	var all []store.Push
 	if len(s.Overdue) > 0 {
-		all, _ = e.store.Home().Pushes(ctx) // the check of pushes reports the error
+		all, _ = e.allPushes(ctx) // the check of pushes reports the error
 	}
 	return func(topic string) *store.Push {
 		for i := range all {

@@ -28,7 +28,7 @@ type recurring struct {
 // schedules reports schedules that make nothing, or nothing any more, and by which rules of time zones they are made.
 func (e *exam) schedules(ctx context.Context) {
 	const check = "schedules"
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		e.report(check, OK, "none", "") // to look would found the store
 		return
 	}

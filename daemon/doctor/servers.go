@@ -80,8 +80,10 @@ const (
 // spread reports where the shards of a store of several are, whether the root is there,
 // and whether a slot is being moved for long.
 func (e *exam) spread(ctx context.Context) {
-	if err := e.store.CheckRoot(ctx); errors.Is(err, reach.ErrUnfit) {
-		e.report(Shards, Fail, err.Error(), "start a daemon with BELLHOP_SHARDS set to that number, or run bellhop doctor --repair with it: the key is written again, and nothing else is lost")
+	if founded, err := e.founded(ctx); err == nil && !founded { // its root may be lost
+		if err := e.store.CheckRoot(ctx); errors.Is(err, reach.ErrUnfit) {
+			e.report(Shards, Fail, err.Error(), "start a daemon with BELLHOP_SHARDS set to that number, or run bellhop doctor --repair with it: the key is written again, and nothing else is lost")
+		}
 	}
 	if len(e.shards) == 1 {
 		return
@@ -166,15 +168,17 @@ func stillMoving(ctx context.Context, shards []store.Shard) (still []store.Shard
 	return still, nil
 }
 
-// maxApart is how far the clocks of masters may be apart: broadcasts of several shards are in order by them.
-const maxApart = 100 * time.Millisecond
+const (
+	maxApart    = 100 * time.Millisecond // for the clocks of masters: broadcasts of several shards are in order by them
+	sureOfClock = time.Millisecond
+)
 
 // clock reports how far the clocks of the servers are off this host's, and off each other.
 func (e *exam) clock(ctx context.Context) {
 	const check = "clock"
 	var offsets []time.Duration
 	e.onEach(func(s *server) {
-		offset, err := s.shard.ClockOffset(ctx)
+		offset, err := s.shard.ClockOffset(ctx, sureOfClock)
 		switch {
 		case err != nil:
 			s.report(check, Fail, err.Error(), "the user needs +time")

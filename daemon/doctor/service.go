@@ -26,7 +26,7 @@ func (e *exam) service(ctx context.Context) {
 		return
 	}
 	e.overdue(ctx, s)
-	e.behind(ctx, s)
+	e.behind(s)
 	e.paused(s)
 	e.settings(ctx)
 	e.dead(ctx, s)
@@ -44,18 +44,17 @@ func (e *exam) standby(ctx context.Context) {
 	const check = "standby"
 	var none []store.Shard
 	least := int64(-1)
-	for _, shard := range e.shards {
-		status, err := carrier.Look(ctx, shard)
-		if err != nil || status.Name == "" {
+	for _, l := range e.looks {
+		if l.err != nil || l.status.Name == "" {
 			continue // reported by the check of the carrier
 		}
-		n, err := carrier.Standbys(ctx, shard)
+		n, err := carrier.Standbys(ctx, l.shard)
 		if err != nil {
 			e.report(check, Warn, err.Error(), "the user needs "+standbyRight(e.shards))
 			return
 		}
 		if n == 0 {
-			none = append(none, shard)
+			none = append(none, l.shard)
 		}
 		if least < 0 || n < least {
 			least = n
@@ -116,7 +115,7 @@ func (e *exam) overdue(ctx context.Context, s service) {
 }
 
 // behind reports due messages that are still scheduled.
-func (e *exam) behind(ctx context.Context, s service) {
+func (e *exam) behind(s service) {
 	const check, remedy = "behind", "see the check of the carrier above; a live carrier works this off by itself, oldest first"
 	var late []notify.Notable
 	for _, n := range s.Behind {
@@ -124,7 +123,7 @@ func (e *exam) behind(ctx context.Context, s service) {
 			late = append(late, n)
 		}
 	}
-	next := e.next(ctx)
+	next := e.next()
 	switch {
 	case len(late) > 0:
 		topics := plural(len(late), "topic")
@@ -142,11 +141,10 @@ func (e *exam) behind(ctx context.Context, s service) {
 
 // next returns when the next message or broadcast of all shards is due; zero: nothing is
 // scheduled.
-func (e *exam) next(ctx context.Context) (next time.Time) {
-	for _, shard := range e.shards {
-		status, err := carrier.Look(ctx, shard)
-		if err == nil && !status.Next.IsZero() && (next.IsZero() || status.Next.Before(next)) {
-			next = status.Next
+func (e *exam) next() (next time.Time) {
+	for _, l := range e.looks {
+		if at := l.status.Next; l.err == nil && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 	}
 	return next

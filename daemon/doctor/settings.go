@@ -44,7 +44,7 @@ func (e *exam) settings(ctx context.Context) {
 // otherSettings returns the shards whose settings for all topics are not those of home,
 // which hold there until a carrier takes those over.
 func (e *exam) otherSettings(ctx context.Context, home notify.TopicSettings) (other []store.Shard) {
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		return nil
 	}
 	for _, shard := range e.shards[1:] {
@@ -59,7 +59,7 @@ func (e *exam) otherSettings(ctx context.Context, home notify.TopicSettings) (ot
 // defaults returns the settings of topics without settings of their own. It leaves
 // an empty store empty: reading the settings would found it.
 func (e *exam) defaults(ctx context.Context) (notify.TopicSettings, error) {
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		return notify.TopicSettings{Settings: store.DefaultSettings}, err
 	}
 	return e.store.SettingsOfAll(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/store"
 )
 
 // service is the state of a store's topics.
@@ -12,10 +13,18 @@ type service struct {
 	counts map[string]notify.Counts
 }
 
+// ahead returns a context in which most of what the checks of the service read is read already.
+func (e *exam) ahead(ctx context.Context) context.Context {
+	if founded, err := e.founded(ctx); err != nil || !founded {
+		return ctx // to look would found the store
+	}
+	return store.AheadOfExam(ctx, e.shards, surveyed, pageSize, stuckAfter)
+}
+
 // survey returns the topics that need attention, with their counts. Shards that are away
 // are left out: that they are is reported by the check of what is reachable.
 func (e *exam) survey(ctx context.Context) (s service, err error) {
-	if founded, err := e.store.Founded(ctx); err != nil || !founded {
+	if founded, err := e.founded(ctx); err != nil || !founded {
 		return s, err // a survey would found the store
 	}
 	if s.Survey, err = e.inspector.Survey(ctx, surveyed); there(err) != nil {

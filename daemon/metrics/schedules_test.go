@@ -93,7 +93,7 @@ func TestNoCallWithoutSchedules(t *testing.T) {
 	storetest.Publish(t, db, notify.Message{Topic: "orders", Delay: time.Hour})
 	m := newMetrics(t, db, metrics.Options{})
 	want(t, scrape(t, m), map[string]float64{"bellhop_schedules": 0, "bellhop_occurrences_made_total": 0})
-	if surveys, sums, pushes, groups := calls("survey"), calls("schedule_sums"), calls("pushes"), calls("stuck_groups"); surveys == 0 || sums+pushes+groups != 0 {
+	if surveys, sums, pushes, groups := calls("joined"), calls("schedule_sums"), calls("pushes"), calls("stuck_groups"); surveys == 0 || sums+pushes+groups != 0 {
 		t.Errorf("%d surveys, %d sums of schedules, %d looks at pushes and %d at groups", surveys, sums, pushes, groups)
 	}
 	schedule(t, db, "orders")

@@ -2,21 +2,18 @@ package store
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bellhopd/bellhop/notify/store/calendar"
-	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
 var (
 	electScript    = script.New("elect")
+	electedScript  = script.New("elected", script.Looks)
 	resignScript   = script.New("resign")
 	withdrawScript = script.New("withdraw")
 )
@@ -95,40 +92,22 @@ type ElectedCarrier struct {
 	Next  time.Time     // when the next scheduled message or broadcast is due; zero: nothing is scheduled
 }
 
-// Carrier returns the elected carrier, if there is one. Errors: an ErrUnfit for a
+// Carrier returns the elected carrier, if there is one. It founds no store. Errors: an ErrUnfit for a
 // store of another format, or that of the connection.
-func (s Shard) Carrier(ctx context.Context) (ElectedCarrier, error) {
-	if err := s.CheckFormat(ctx); err != nil {
-		return ElectedCarrier{}, err
+func (s Shard) Carrier(ctx context.Context) (o ElectedCarrier, err error) {
+	r, err := s.Run(ctx, electedScript)
+	if err != nil || !r.More() {
+		return o, err
 	}
-	return reach.Read(ctx, s.Shard, func(r redis.UniversalClient, k script.Keys) (ElectedCarrier, error) { return electedIn(ctx, r, k) })
-}
-
-// electedIn is Carrier on a server.
-func electedIn(ctx context.Context, r redis.UniversalClient, k script.Keys) (o ElectedCarrier, err error) {
-	pipe := r.Pipeline()
-	left := pipe.PTTL(ctx, k.Carrier())
-	heads := []*redis.ZSliceCmd{
-		pipe.ZRangeWithScores(ctx, k.ScheduledTopics(), 0, 0),
-		pipe.ZRangeWithScores(ctx, k.Broadcasts(), 0, 0),
+	token, left := r.Text(), r.Integer()
+	if token != "" {
+		o = carrierOf(token)
+		o.Lease = time.Duration(left) * time.Millisecond
 	}
-	token := pipe.Get(ctx, k.Carrier()) // last: Exec returns the first error, and redis.Nil, if nobody is elected, must hide no other
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return ElectedCarrier{}, err
+	if next := min(r.Due(), r.Due()); next < record.Never {
+		o.Next = time.UnixMicro(next).UTC()
 	}
-	if token.Val() != "" {
-		o = carrierOf(token.Val())
-		o.Lease = left.Val()
-	}
-	for _, head := range heads {
-		if next := head.Val(); len(next) > 0 {
-			due := record.TimeOfMs(next[0].Score)
-			if o.Next.IsZero() || !due.IsZero() && due.Before(o.Next) {
-				o.Next = due
-			}
-		}
-	}
-	return o, nil
+	return o, r.End()
 }
 
 // carrierOf reads the token of an elected carrier: EPOCH SINCE LEASE NAME, as

@@ -165,6 +165,7 @@ func askings() []asking {
 	return []asking{
 		{name: "elect", right: []any{int64(1), "7 1 3000 me", int64(7), int64(5)}, call: electOnce},
 		{name: "elect, where another carries", right: []any{int64(0), "7 1 3000 other", int64(2999)}, call: electOnce},
+		{name: "elected", right: []any{"7 1 3000 me", int64(2999), "1763676000123", ""}, call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.Carrier(ctx)) }},
 		{name: "resign", call: func(ctx context.Context, s store.Shard) error {
 			return storetest.ErrOf(s.Resign(ctx, "7 1 3000 other", "", 0))
 		}},

@@ -51,7 +51,7 @@ type Span struct {
 
 // Spans are those that a reader can choose, the usual one first.
 var Spans = []Span{
-	{"hour", "hour", time.Minute, 60, 5 * time.Second, "a minute"},
+	{"hour", "hour", time.Minute, 60, 15 * time.Second, "a minute"},
 	{"day", "day", time.Hour, 24, time.Minute, "an hour"},
 	{"week", "week", forecast.Day, 7, time.Minute, "a day"},
 	{"month", "30 days", forecast.Day, 30, time.Minute, "a day"},

@@ -48,9 +48,14 @@ type countsAt struct {
 	at  time.Time
 }
 
-// Count returns the counts of some topics, in their order, with the rates since the counts before, where there are some: those that nobody
-// asked for lately are read in one call. Errors: that of the connection; or a MissingError beside the counts of the topics of other shards.
+// Count returns the counts of some topics, in their order, with the rates since the counts before, where there are some: those that are
+// older than a second are read in one call. Errors: that of the connection; or a MissingError beside the counts of the topics of other shards.
 func (k *countsKept) Count(ctx context.Context, topics []string) ([]Counted, error) {
+	return k.CountWithin(ctx, topics, Rhythm)
+}
+
+// CountWithin is Count for counts of another age at most.
+func (k *countsKept) CountWithin(ctx context.Context, topics []string, age time.Duration) ([]Counted, error) {
 	if err := k.mutex.LockWithin(ctx, cache.ReadWithin); err != nil {
 		return nil, err
 	}
@@ -58,7 +63,7 @@ func (k *countsKept) Count(ctx context.Context, topics []string) ([]Counted, err
 	now := time.Now()
 	var old []string
 	for _, topic := range topics {
-		if now.Sub(k.of[topic].at) >= Rhythm-Rhythm/10 {
+		if now.Sub(k.of[topic].at) >= age-Rhythm/10 {
 			old = append(old, topic)
 		}
 	}

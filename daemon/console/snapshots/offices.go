@@ -21,30 +21,26 @@ type Term struct {
 	Away error // why nothing is known of the shard
 }
 
-// An officesKept is who carries the shards, and who could.
+// An officesKept is who could carry the shards.
 type officesKept struct {
 	store   *store.Store
-	terms   cache.Value[[]Term]
 	waiting cache.Value[map[int]int64]
 }
 
-// Officers returns the term of office of each shard, in the order of shards. That of a shard
-// that does not answer has Away, beside a MissingError.
-func (k *officesKept) Officers(ctx context.Context) ([]Term, error) {
-	return k.terms.Get(ctx, cache.Keep{Age: storeEvery}, func(ctx context.Context) ([]Term, error) {
-		all, err := store.Gather(ctx, k.store, func(ctx context.Context, shard store.Shard) (t Term, err error) {
-			t.Shard = shard.Number()
-			t.Status, err = carrier.Look(ctx, shard)
-			return t, err
-		})
-		if missing, is := errors.AsType[*store.MissingError](err); is {
-			for _, shard := range missing.Shards {
-				all = append(all, Term{Shard: shard, Away: missing.Err})
-			}
-		}
-		slices.SortFunc(all, func(a, b Term) int { return cmp.Compare(a.Shard, b.Shard) })
-		return all, err
+// termsOf returns the term of office of each shard: see Officers.
+func termsOf(ctx context.Context, s *store.Store) ([]Term, error) {
+	all, err := store.Gather(ctx, s, func(ctx context.Context, shard store.Shard) (t Term, err error) {
+		t.Shard = shard.Number()
+		t.Status, err = carrier.Look(ctx, shard)
+		return t, err
 	})
+	if missing, is := errors.AsType[*store.MissingError](err); is {
+		for _, shard := range missing.Shards {
+			all = append(all, Term{Shard: shard, Away: missing.Err})
+		}
+	}
+	slices.SortFunc(all, func(a, b Term) int { return cmp.Compare(a.Shard, b.Shard) })
+	return all, err
 }
 
 const standbysEvery = 5 * time.Second

@@ -27,7 +27,7 @@ func (s *Snapshots) ForgetAll() {
 // New returns the snapshots of a store, of which it reads nothing yet.
 func New(store *notify.Store, inspector *notify.Inspector) *Snapshots {
 	return &Snapshots{
-		surveyKept:  surveyKept{inspector: inspector},
+		surveyKept:  surveyKept{store: store, inspector: inspector},
 		countsKept:  countsKept{store: store, inspector: inspector},
 		officesKept: officesKept{store: store},
 		serversKept: serversKept{store: store},

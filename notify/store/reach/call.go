@@ -18,7 +18,7 @@ func (d *shard) call(ctx context.Context, t *script.Transition, keys []string, a
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := d.ensureFit(ctx); err != nil {
+	if err := d.ensureFit(ctx); err != nil && (!t.Looks || isAway(err)) {
 		return nil, err
 	}
 	if d.observe == nil {
@@ -37,6 +37,9 @@ func (d *shard) onMaster(ctx context.Context, t *script.Transition, keys []strin
 		for range 3 {
 			args[len(args)-1] = d.head.Load().arg
 			reply, err = d.once(ctx, node, t, keys, args)
+			if t.Looks && redis.HasErrorPrefix(err, signNoStore) {
+				return nil, d.checkFormat(ctx)
+			}
 			if again, fault := d.cure(ctx, node, err); !again {
 				return reply, fault
 			}
@@ -55,7 +58,7 @@ func (d *shard) onMaster(ctx context.Context, t *script.Transition, keys []strin
 	if d.trouble.Load() != nil {
 		d.trouble.Store(nil)
 	}
-	if d.stirred != nil && t.Name != "carry" {
+	if d.stirred != nil && t.Name != "carry" && !t.Looks {
 		Signal(d.stirred)
 	}
 	return reply, nil

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -32,6 +33,12 @@ func (e EveryShard) channel(name func(script.Keys) string) Channel {
 // BeatChannel returns the channel of the heartbeat, of which every subscription to the
 // shard receives the Beats.
 func (s Shard) BeatChannel() Channel { return s.channel(script.Keys.Beat) }
+
+// IsHeard reports whether a subscription of this process has received a beat of the shard just now.
+func (s Shard) IsHeard() bool {
+	at := s.redis.known()[s.Number()].beaten.Load()
+	return at != nil && time.Since(*at) < s.redis.Bear(2*Heartbeat)
+}
 
 // BeatChannel returns the channels of the heartbeats.
 func (e EveryShard) BeatChannel() Channel { return e.channel(script.Keys.Beat) }

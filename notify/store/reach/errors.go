@@ -95,6 +95,12 @@ func Retryable(err error) bool {
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)
 }
 
+// isAway reports whether err says that Redis cannot be reached, or does not answer.
+func isAway(err error) bool {
+	var reply redis.Error
+	return Retryable(err) && !errors.As(err, &reply)
+}
+
 // NotExecuted reports whether err says that Redis did not carry out the call, so
 // that it may be repeated: it could not be reached, or is loading, busy,
 // read-only, failing over, or unable to write its data to disk.

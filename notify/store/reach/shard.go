@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,6 +36,8 @@ type shard struct {
 	wasFit  atomic.Bool           // it was fit once
 	check   *fitCheck             // the last one; nil before the first; guarded by background.mu
 	trouble atomic.Pointer[error] // of the last call; nil: it was answered
+
+	beaten atomic.Pointer[time.Time] // when a subscription received a beat last; nil: none did
 }
 
 // A head is the last argument of each call, for begin.lua, and the format in it.
@@ -204,6 +207,9 @@ func (s *Redis) each(ctx context.Context, f func(*shard) error) error {
 // a call whose outcome is unknown. Errors: an ErrUnfit, a RightsError, an
 // ErrUnreplicated if the transition is promised, or that of the connection.
 func (s Shard) Run(ctx context.Context, t *script.Transition, args ...any) (*script.Reply, error) {
+	if a, is := s.answered(ctx, Call{t, args}); is {
+		return script.NewReply(t, a.values), a.err
+	}
 	return s.RunOn(ctx, t, nil, args...)
 }
 

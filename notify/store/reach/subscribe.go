@@ -113,6 +113,7 @@ func (d *shard) hear(ctx context.Context, on func(Event), channels []string) {
 				up = time.Now()
 			case Beat:
 				silence = d.silence
+				d.beaten.Store(new(time.Now()))
 			}
 			on(e)
 		}, channels)

@@ -102,8 +102,11 @@ func joined() (string, []part) {
 	b.WriteString("if GIVEN then return run(ONLY, GIVEN, WITH) end\n")
 	for _, name := range names {
 		flag := "'allow-oom'"
-		if transitions[name].Grows {
+		switch t := transitions[name]; {
+		case t.Grows:
 			flag = "nil"
+		case t.Looks:
+			flag = "'no-writes'"
 		}
 		fmt.Fprintf(&b, "register('%s', %s)\n", luaName(name), flag)
 	}

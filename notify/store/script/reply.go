@@ -130,6 +130,9 @@ func (r *Reply) Due() int64 {
 	return int64(min(max(ms*1000, 0), record.Never))
 }
 
+// Raw returns all values as they were answered.
+func (r *Reply) Raw() []any { return r.values }
+
 // List reads a list.
 func (r *Reply) List() *Reply {
 	l := new(Reply)

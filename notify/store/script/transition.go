@@ -13,6 +13,7 @@ type Transition struct {
 	function string // its name in the library
 	Promised bool   // see the function Promised
 	Grows    bool   // see the function Grows
+	Looks    bool   // see the function Looks
 }
 
 // transitions are all of them, by the names of their files.
@@ -31,6 +32,10 @@ func Promised(t *Transition) { t.Promised = true }
 // acknowledging and removing frees more memory than it takes.
 func Grows(t *Transition) { t.Grows = true }
 
+// Looks marks a transition that changes nothing, so that a Redis that takes no writes runs it, too. Its reply is empty
+// where there is no store: it founds none.
+func Looks(t *Transition) { t.Looks = true }
+
 // New returns the transition of lua/NAME.lua, and puts it into the library.
 func New(name string, options ...Option) *Transition {
 	t := &Transition{Name: strings.ReplaceAll(name, "/", "-"), function: luaName(name)}
@@ -44,6 +49,9 @@ func New(name string, options ...Option) *Transition {
 // luaName returns the name of the transition of lua/NAME.lua in the library.
 func luaName(name string) string { return strings.ReplaceAll(name, "/", "_") }
 
+// InLibrary returns the name of the transition in the library.
+func (t *Transition) InLibrary() string { return t.function }
+
 // Function returns the name of the function that the transition is in a server.
 func (t *Transition) Function() string { return theLibrary().name + "_" + t.function }
 
@@ -51,7 +59,7 @@ func (t *Transition) Function() string { return theLibrary().name + "_" + t.func
 // goes behind all others. plain is for the embedded trial server, which knows no flags.
 func (t *Transition) Script(plain bool) (s *redis.Script, last string) {
 	switch l := theLibrary(); {
-	case plain:
+	case plain, t.Looks:
 		return l.plain, t.function
 	case t.Grows:
 		return l.growing, t.function

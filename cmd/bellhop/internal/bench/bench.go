@@ -235,7 +235,7 @@ func measure(ctx context.Context, c notify.Config, o Options, m measurement) (_ 
 	if s.inspector, err = notify.NewInspector(db); err != nil {
 		return nil, err
 	}
-	if s.clock, err = db.Home().ClockOffset(ctx); err != nil {
+	if s.clock, err = db.Home().ClockOffset(ctx, 0); err != nil {
 		return nil, err
 	}
 	if err := s.calm(ctx); err != nil {
