@@ -41,7 +41,7 @@ var sick = map[string]struct {
 		{check: "paused", says: "order.held: paused for", remedy: "resume it, unless the pause is intended: bellhop resume order.held"},
 		{check: "dead", says: "order.ledger: 1 died in the last 24h", remedy: "see why, then requeue or purge them: bellhop dead list order.ledger"},
 		{check: "blocked", says: "order.ledger: dead letters bar 1 key; of acct-7, 1 blocked", remedy: "see why, then requeue or purge what bars: bellhop keys order.ledger"},
-		{check: "groups", says: "rows:g: 2 dead letters hold back done:x", remedy: "bellhop find 'rows group:g state:dead' --requeue"},
+		{check: "groups", says: "rows:g: 2 dead letters hold back done:x", remedy: "bellhop find 'topic:rows group:g state:dead' --requeue"},
 		{check: "branches", says: "1 wait at order.paid, which has branches ship, points", remedy: "bellhop work order.paid@ship"},
 		{check: "leases", says: "mail: w-hangs has had hangs for 20m", remedy: "if it hangs: bellhop cancel mail hangs --stop"},
 		{check: "listeners", says: "warehouse: is 1h behind, nobody listens", remedy: "listen again: bellhop listen 'stock.changed' --name warehouse"},

@@ -77,6 +77,6 @@ func stuck(g *store.StuckGroup, now time.Time) (found, remedy string) {
 		letters = "dead letter holds"
 	}
 	return fmt.Sprintf("%s: %d %s back %s, for %s", name, g.Dead, letters, g.Callback, rough(now.Sub(g.Since))),
-		fmt.Sprintf("see why, then requeue or purge: bellhop find '%s group:%s state:dead' --requeue; or have it come all the same: bellhop reschedule %s %s --now; publish with on_dead=go where dead ones are to count as ended",
+		fmt.Sprintf("see why, then requeue or purge: bellhop find 'topic:%s group:%s state:dead' --requeue; or have it come all the same: bellhop reschedule %s %s --now; publish with on_dead=go where dead ones are to count as ended",
 			g.Topic, g.Name, topic, id)
 }

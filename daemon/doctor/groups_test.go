@@ -42,7 +42,7 @@ func TestGroups(t *testing.T) {
 	}
 	buries()
 	w.expect("groups", groupsFine) // another one is left
-	const remedy = "see why, then requeue or purge: bellhop find 'rows group:g state:dead' --requeue; or have it come all the same: bellhop reschedule done x --now; " +
+	const remedy = "see why, then requeue or purge: bellhop find 'topic:rows group:g state:dead' --requeue; or have it come all the same: bellhop reschedule done x --now; " +
 		"publish with on_dead=go where dead ones are to count as ended"
 	buries()
 	w.expect("groups", "warn groups rows:g: 2 dead letters hold back done:x, for <1m → "+remedy)
