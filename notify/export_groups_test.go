@@ -133,6 +133,25 @@ func TestLookAmidAnImport(t *testing.T) {
 	m.all("cancel b = scheduled\n\tcarry\n\thas done left=none acked=1 cancelled=1")
 }
 
+// Copies in branches are restored as what they are: the group waits for each of them.
+func TestExportOfGroupInBranches(t *testing.T) {
+	t.Parallel()
+	m := moveGroups(t, `
+	set branches=mail,points
+	publish a group=g
+	publish b group=g delay=1h
+	publish done after_group=orders:g = scheduled
+	carry
+	claim 1 topic=orders@mail = a
+	bury a topic=orders@mail = dead
+	`)
+	m.Play("set branches=mail,points")
+	m.all("carry\n\tis done=scheduled", `"topic":"orders@mail"`, doneLine, `"topic":"orders@points"`, idLine("b"))
+	m.all("carry\n\thas done left=3", groupLine)
+	m.all("purge a topic=orders@mail\n\tclaim 1 ack topic=orders@points = a\n\tcarry\n\thas done left=1\n\tcancel b = scheduled\n\tcarry\n\tcarry\n\tis done=none")
+	m.Play("has done topic=orders@mail acked=1 died=1 cancelled=1\n\tis topic=orders@points done=ready")
+}
+
 // A complete group stays so elsewhere: its name is taken, what came stays as due as it was, and what is exported again is the same.
 func TestExportOfCompleteGroup(t *testing.T) {
 	t.Parallel()

@@ -63,13 +63,12 @@ func (m *Message) refusedByGroup(placed store.Placed) error {
 	case store.GroupComplete:
 		group := placed.Reason
 		if group == "" {
-			group = record.Member(m.Topic, m.Group)
+			topic, _ := record.SplitBranch(m.Topic)
+			group = record.Member(topic, m.Group)
 		}
 		return fmt.Errorf("publish %s: %w: %s since %s; use another name", member, store.ErrGroupComplete, group, placed.Since.UTC().Format(time.RFC3339))
 	case store.GroupTaken:
 		return fmt.Errorf("publish %s: %w: %s of %s; cancel that, or use if_exists=replace with its id", member, store.ErrGroupTaken, cmp.Or(placed.Reason, "another message"), m.AfterGroup)
-	case store.GroupCopied:
-		return fault.New("group", "group %s: %s has branches, whose copies are in no group; leave it out", m.Group, m.Topic)
 	case store.GroupCircle:
 		return fault.New("after_group", "after_group %s: it would wait for itself: %s is in group %s of its topic, which waits for that group, or is one of more than 16 that wait for each other", m.AfterGroup, member, m.Group)
 	}

@@ -317,10 +317,13 @@ func TestCircleOfGroups(t *testing.T) {
 	}
 	storetest.Must(t, publish(notify.Message{Topic: other, ID: "1", AfterGroup: topic + ":a", Group: "b"}))
 	storetest.Must(t, publish(notify.Message{Topic: topic, ID: "2", AfterGroup: other + ":b", Group: "c"}))
+	storetest.Must(t, publish(notify.Message{Topic: topic + "@mail", ID: "4", AfterGroup: topic + ":y", Group: "z"}))
 	for _, m := range []notify.Message{
 		{Topic: topic, ID: "3", AfterGroup: topic + ":c", Group: "a"},
 		{Topic: topic, ID: "3", AfterGroup: topic + ":c", Group: "c"},
 		{Topic: topic, ID: "2", AfterGroup: other + ":b", Group: "a", IfExists: notify.Replace},
+		{Topic: topic + "@mail", ID: "3", AfterGroup: topic + ":c", Group: "c"},
+		{Topic: topic, ID: "3", AfterGroup: topic + ":z", Group: "y"},
 	} {
 		was := dump(t, db)
 		if err := publish(m); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(err.Error(), "would wait for itself") {

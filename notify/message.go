@@ -36,7 +36,7 @@ type Message struct {
 	Group string `field:"group" of:"message" maxLength:"128" pattern:"^[A-Za-z0-9._:-][A-Za-z0-9._~:-]*$" words:"letters, digits and . _ ~ : -, not ~ first" example:"import-7" doc:"names a group of the topic's messages, in which it is until it ends; another message waits for the last of them with after_group"`
 
 	// AfterGroup: Publication.Left reports how many are left, and Headers get what became of them.
-	AfterGroup string `field:"after_group" of:"message" is:"group" maxLength:"257" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*(@[A-Za-z0-9_-]+)?:[A-Za-z0-9._:-][A-Za-z0-9._~:-]{0,127}$" words:"TOPIC:GROUP" example:"row.import:import-7" doc:"TOPIC:GROUP: due once all messages of that group have ended, also if there are none; reschedule gives it a time at the latest"`
+	AfterGroup string `field:"after_group" of:"message" is:"group" maxLength:"257" pattern:"^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*:[A-Za-z0-9._:-][A-Za-z0-9._~:-]{0,127}$" words:"TOPIC:GROUP" example:"row.import:import-7" doc:"TOPIC:GROUP: due once all messages of that group have ended, also if there are none; reschedule gives it a time at the latest"`
 	OnDead     string `field:"on_dead" of:"message" enum:"stop,go" example:"go" doc:"what a dead letter of the group does to a message with after_group: stop holds it back until that is requeued or purged, go lets it pass; missing: stop"`
 
 	// Delay and Due are rounded up to a millisecond. A Due in the past becomes the time of the

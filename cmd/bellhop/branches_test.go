@@ -52,6 +52,10 @@ func TestBranches(t *testing.T) {
 		w.await(1, want)
 		w.stop()
 	}
+	s.call("publish", "order.paid", "--id", "o-3", "--group", "g", "--body", "x")
+	storetest.Eventually(t, "it is copied", func() bool { return s.counts("order.paid@crm").Ready == 2 })
+	contains(t, s.call("groups", "order.paid", "g"), "waits for 2: order.paid@crm:o-3 ready, order.paid@mail:o-3 ready; then nothing")
+	contains(t, s.call("find", "topic:order.paid group:g"), "order.paid@crm", "order.paid@mail")
 	settings("branches=", "none")
 	contains(t, s.call("work", "order.paid@crm", "--count", "1"), "o-1  attempt 1  ")
 }

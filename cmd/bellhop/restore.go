@@ -69,7 +69,8 @@ func (b *bulk) noteGroups(messages []notify.Message) {
 			continue
 		}
 		if m.Group != "" {
-			b.groups[m.Topic+":"+m.Group] = true
+			topic, _ := record.SplitBranch(m.Topic)
+			b.groups[topic+":"+m.Group] = true
 		}
 		if m.AfterGroup != "" {
 			b.groups[m.AfterGroup] = true

@@ -257,7 +257,7 @@ func TestCallsAreAlike(t *testing.T) {
 		{call: "listGroups", values: map[string]any{"topic": "shop.grouped"}, has: `{"groups":[{"name":"import-7","state":"waiting","left":1,"dead":0,"acked":0,"dropped":0,"cancelled":0,"callback":"shop.grouped:end","opened":"20`},
 		{call: "listGroups", values: map[string]any{"topic": "shop.none"}, has: `{"groups":[]}`},
 		{call: "listGroups", values: map[string]any{"topic": "shop.none", "cursor": "x"}, has: "it is none of a list of groups"},
-		{call: "getGroup", values: map[string]any{"topic": "shop.grouped", "name": "import-7"}, has: `"behind":[{"id":"r-1","state":"ready"}]}`},
+		{call: "getGroup", values: map[string]any{"topic": "shop.grouped", "name": "import-7"}, has: `"behind":[{"topic":"shop.grouped","id":"r-1","state":"ready"}]}`},
 		{call: "getGroup", values: map[string]any{"topic": "shop.grouped", "name": "none"}, has: "no group of the topic has this name"},
 		{call: "forgetGroup", values: map[string]any{"name": "import-7"}, changes: true, has: `{"left":0}`},
 		{call: "listDead", values: map[string]any{"topic": "shop.read"}, has: `"body":"<no>"`},

@@ -102,8 +102,13 @@ func (c *Client) AllowTopic(text string) error {
 }
 
 // AllowGroup returns an api.ErrForbidden if a message waits for a group of a topic that is not granted: it learns how many are in that, and takes
-// its callback.
+// its callback; or if one of a branch is in a group of such a topic, which it holds back.
 func (c *Client) AllowGroup(m *notify.Message) error {
+	if of, branch := record.SplitBranch(m.Topic); branch != "" && m.Group != "" {
+		if err := c.AllowTopic(of); err != nil {
+			return err
+		}
+	}
 	if m.AfterGroup == "" {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 const (
@@ -47,7 +48,7 @@ var _ = define(Call{
 	group, members, err := store.ShowGroup(ctx, s.Store, in.Topic, in.Name)
 	found := WaitingGroup{Group: groupOf(group), Behind: make([]GroupMember, len(members))}
 	for i, m := range members {
-		found.Behind[i] = GroupMember{ID: m.ID, State: m.State, Worker: m.By, Claimed: api.Given(m.Since), Reason: m.Reason}
+		found.Behind[i] = GroupMember{Topic: m.Topic, ID: m.ID, State: m.State, Worker: m.By, Claimed: api.Given(m.Since), Reason: m.Reason}
 	}
 	return reply(found, err)
 })
@@ -94,6 +95,7 @@ type WaitingGroup struct {
 
 // GroupMember is a message that a group waits for.
 type GroupMember struct {
+	Topic   string       `json:"topic" example:"row.import" doc:"that of the group, or a branch of it"`
 	ID      string       `json:"id" example:"r-17"`
 	State   notify.State `json:"state,omitzero" enum:"scheduled,ready,blocked,leased,dead" doc:"missing: it is gone, and the carrier will notice"`
 	Worker  string       `json:"worker,omitempty" doc:"if leased, the name of the worker that has it; missing: unknown"`
@@ -131,17 +133,26 @@ func (g WaitingGroup) WaitsFor(ago func(time.Time) string) string {
 	return b.String() + "; then " + g.Callback
 }
 
+// Name returns the id of a member; of one in a branch TOPIC@BRANCH:ID.
+func (m GroupMember) Name() string {
+	if _, branch := record.SplitBranch(m.Topic); branch != "" {
+		return record.Member(m.Topic, m.ID)
+	}
+	return m.ID
+}
+
 // words says how a member is.
 func (m GroupMember) words(ago func(time.Time) string) string {
+	name := m.Name()
 	switch {
 	case m.State == 0:
-		return m.ID + " gone"
+		return name + " gone"
 	case m.State == notify.Dead:
-		return m.ID + " dead (" + m.Reason + ")"
+		return name + " dead (" + m.Reason + ")"
 	case m.State != notify.Leased:
-		return m.ID + " " + m.State.String()
+		return name + " " + m.State.String()
 	}
-	text := m.ID + " leased"
+	text := name + " leased"
 	if m.Worker != "" {
 		text += " by " + m.Worker
 	}

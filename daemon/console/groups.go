@@ -38,9 +38,10 @@ type groupView struct {
 	All    string              // address of its messages; empty: the viewer may not read them
 }
 
-// groups returns a page of the groups of a topic; none where the viewer may not see them. They are no part of a stream, in which rows would move.
+// groups returns a page of the groups of a topic; none of a branch, and where the viewer may not see them. They are no part of a stream, in which rows would move.
 func (c *Console) groups(ctx context.Context, v *visit, topic string) (list groupList, err error) {
-	if v.check("listGroups", "topic", topic) != nil || accepts(v.r, "text/event-stream") {
+	_, branch := record.SplitBranch(topic)
+	if branch != "" || v.check("listGroups", "topic", topic) != nil || accepts(v.r, "text/event-stream") {
 		return list, nil
 	}
 	cursor := v.query("groups")
@@ -96,11 +97,11 @@ func (g *groupView) Headline() string {
 }
 
 // MessageLink returns the address of a message of the group; empty: the viewer may not read it.
-func (g *groupView) MessageLink(id string) string {
-	if !g.Reads() {
+func (g *groupView) MessageLink(m calls.GroupMember) string {
+	if !g.Reads() || g.AllowTopic(m.Topic) != nil {
 		return ""
 	}
-	return messagePath(g.Topic, id)
+	return messagePath(m.Topic, m.ID)
 }
 
 // Why returns why a message is dead; empty: it is not.
@@ -132,7 +133,10 @@ func (g groupRow) CallbackLink() string {
 }
 
 // Group returns the address of the group in which the message is; empty: in none, or the viewer may not see that.
-func (m *messageView) Group() string { return m.groupLink(m.Topic, m.Info.Group) }
+func (m *messageView) Group() string {
+	topic, _ := record.SplitBranch(m.Topic)
+	return m.groupLink(topic, m.Info.Group)
+}
 
 // AfterGroup returns the address of the group for which the message waits, or waited.
 func (m *messageView) AfterGroup() string {

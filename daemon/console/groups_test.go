@@ -49,6 +49,10 @@ func TestGroups(t *testing.T) {
 	for _, d := range got {
 		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), hostile[0])))
 	}
+	storetest.Publish(t, db, notify.Message{Topic: "order.a@mail", ID: "copy", Group: "mails"})
+	root.get("/ui/topics/order.a/groups/mails").says(`<a href="topics/order.a@mail/messages/copy">order.a@mail:copy</a></th><td class="at">ready</td>`)
+	root.get("/ui/topics/order.a@mail/messages/copy").says(`In the group <a href="topics/order.a/groups/mails">mails</a>`)
+	root.get("/ui/topics/order.a@mail").is(http.StatusOK).hides("<h2>Groups")
 	root.get("/ui/topics/order.a").says(`<td class="at dead">held</td>`)
 	root.get("/ui/"+group).says("Waits for 2, all dead; then "+done+":end comes", `r-1</a></th><td class="at dead">dead</td>`).hides("<script>alert")
 }

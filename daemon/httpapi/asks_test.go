@@ -43,10 +43,10 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// What waits for a group says how many are left, and needs a token of the topic of the group, too.
+// What waits for a group says how many are left, and needs a token of the topic of the group, too; so does what joins one from a branch.
 func TestAfterGroup(t *testing.T) {
 	t.Parallel()
-	tokens := "one " + tokenOf("one") + " publish orders\nboth " + tokenOf("both") + " publish orders,order.done\n"
+	tokens := "one " + tokenOf("one") + " publish orders\nboth " + tokenOf("both") + " publish orders,order.done\nmail " + tokenOf("mail") + " publish orders@mail\n"
 	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", tokens)})
 	as := func(token, path, body string) answer {
 		return s.call("POST", path, body, "Authorization: Bearer "+tokenOf(token))
@@ -55,6 +55,8 @@ func TestAfterGroup(t *testing.T) {
 	done := "/v1/topics/order.done/messages?id=done&after_group=orders:g"
 	as("one", messages+"?id=done&after_group=order.done:g", "x").is(403).says("may not use the topic order.done")
 	as("one", "/v1/messages", `{"topic":"orders","id":"done","after_group":"order.done:g","body":"x"}`).is(200).says("may not use the topic order.done")
+	as("mail", "/v1/topics/orders@mail/messages?group=g", "x").is(403).says("may not use the topic orders")
+	as("mail", "/v1/messages", `{"topic":"orders@mail","group":"g","body":"x"}`).is(200).says("may not use the topic orders")
 	as("both", done, "x").is(201).says(`"id":"done","state":"scheduled","left":1`)
 	as("both", "/v1/messages", `{"topic":"order.done","id":"other","after_group":"orders:g","body":"x"}`).is(200).says(`"type":"urn:bellhop:group-taken"`)
 	as("both", done+"&on_dead=bury", "x").is(422).says("on_dead")

@@ -27,7 +27,10 @@ func TestBranches(t *testing.T) {
 	}
 	s.call("GET", topicPath+"/messages/a", "").is(404).says("no such message; what was ready was copied into orders@mail, orders@points")
 	s.call("GET", topicPath+"@points/messages/a", "").is(200).says(`"state":"ready"`)
-	s.call("POST", topicPath+"@points/messages?id=b", "x").is(201)
+	s.call("POST", topicPath+"@points/messages?id=b&group=g", "x").is(201)
+	s.call("POST", topicPath+"/messages?id=c&after_group=orders@mail:g", "x").is(422).says("a branch has no groups of its own, its messages are in those of orders; write orders:GROUP")
+	s.call("GET", topicPath+"/groups/g", "").is(200).says(`"topic":"orders@points","id":"b","state":"ready"`)
+	s.call("GET", topicPath+"@points/groups", "").is(422).says("topic orders@points: a branch has no groups of its own, its messages are in those of orders; name that")
 	s.call("POST", "/v1/claim?topics=orders@points,orders@mail&max=2", "").is(200).says(`"id":"b"`)
 	s.call("DELETE", topicPath+"@mail/messages/a?stop=true", "").is(200).says(`"stopping":true`)
 }

@@ -71,10 +71,10 @@ func (g *Gate) broadcast(ctx context.Context, c *call, in *broadcastInput) (any,
 // fill completes a message with what is not in its parameters: its topic, the body of
 // the request, and the headers to keep.
 func (c *call) fill(m *notify.Message, topic string) (err error) {
+	m.Topic = topic
 	if err := cmp.Or(c.grant.AllowTopic(topic), c.grant.AllowGroup(m)); err != nil {
 		return err
 	}
-	m.Topic = topic
 	if m.ContentType == calls.FormType {
 		m.ContentType = ""
 	}

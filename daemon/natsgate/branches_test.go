@@ -27,6 +27,7 @@ func TestBranches(t *testing.T) {
 	if m := read[api.Message](t, request(t, conn, "bellhop.inspect."+topic+"@points", `{"id":"a"}`)); m.State != notify.Ready {
 		t.Errorf("the other copy is %+v", m)
 	}
+	wantRefused(t, request(t, conn, "bellhop.publish."+topic+"@crm", "x", "Bellhop-Group", "g"), 422, "group g: over NATS no message of a branch joins a group of its topic; publish it to "+topic)
 	storetest.Publish(t, store, notify.Message{Topic: topic + "@crm", ID: "b"})
 	if m := request(t, conn, "bellhop.claim."+topic+"@crm", ""); m.Header.Get("ce-id") != "b" {
 		t.Errorf("claimed %v %s", m.Header, m.Data)

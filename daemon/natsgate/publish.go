@@ -17,6 +17,7 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/fields"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // publish returns what publishes a message for one worker, or a broadcast.
@@ -28,6 +29,9 @@ func (g *Gate) publish(broadcast bool) func(context.Context, request) (*nats.Msg
 		}
 		if topic, _, _ := strings.Cut(m.AfterGroup, ":"); topic != "" && topic != m.Topic { // what else the client may use is known to NATS alone
 			return nil, fault.New("after_group", "after_group %s: over NATS a message waits for groups of its own topic; publish it to %s, or over HTTP", m.AfterGroup, topic)
+		}
+		if of, branch := record.SplitBranch(m.Topic); branch != "" && m.Group != "" {
+			return nil, fault.New("group", "group %s: over NATS no message of a branch joins a group of its topic; publish it to %s, or over HTTP", m.Group, of)
 		}
 		p, err := g.pub.Publish(ctx, m)
 		if err != nil {

@@ -7,7 +7,7 @@
 //	id:order-47*            * stands for any text
 //	reason~timeout          in the reason of a death
 //	key:acct-7              the whole key
-//	group:import-7          the whole name of a group
+//	group:import-7          the whole name of a group; copies in branches of the topics are in it, too
 //	header.tenant=acme      the name in any case, and the whole value
 //	body~4711               in the body
 //	due<2026-12-01 due>-1h  a day of UTC, a time of RFC 3339, or how long from now

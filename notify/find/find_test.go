@@ -162,6 +162,33 @@ func TestFind(t *testing.T) {
 	})
 }
 
+// A question for a group of a topic finds what is in it of the branches, too.
+func TestFindGroupInBranches(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, db *notify.Store) {
+		in := func(topic, id string) notify.Message { return notify.Message{Topic: topic, ID: id, Group: "g"} }
+		storetest.Publish(t, db, in("a.row@mail", "held"))
+		claim(t, db, "a.row@mail", 1)
+		storetest.Publish(t, db,
+			in("a.row", "one"), in("a.row@mail", "copy"), in("a.row-x", "other"), in("a.row.sub", "other"), in("a.rows@mail", "other"),
+			notify.Message{Topic: "a.row@mail", ID: "none"}, notify.Message{Topic: "a.row@mail", ID: "later", Group: "g", Delay: time.Hour},
+		)
+		passes(t, db)
+		for question, want := range map[string][]string{
+			"topic:a.row group:g":              {"a.row:one", "a.row@mail:copy", "a.row@mail:held", "a.row@mail:later"},
+			"topic:*.row group:g":              {"a.row:one", "a.row@mail:copy", "a.row@mail:held", "a.row@mail:later"},
+			"topic:a.row group:g state:leased": {"a.row@mail:held"},
+			"topic:a.row group:g id:copy":      {"a.row@mail:copy"},
+			"topic:a.row@mail group:g id:h*":   {"a.row@mail:held"},
+			"topic:a.row@crm group:g":          {},
+			"topic:a.row":                      {"a.row:one"},
+		} {
+			found, _ := all(t, db, question, find.Options{})
+			storetest.Same(t, question, want, names(found))
+		}
+	})
+}
+
 // Messages are described as Inspect does.
 func TestFindDescribes(t *testing.T) {
 	t.Parallel()

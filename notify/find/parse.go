@@ -36,7 +36,7 @@ func Terms() []Term {
 		{"state:", "in states"},
 		{"id:", "whose id is this, with * for any text"},
 		{"key:", "with this key"},
-		{"group:", "in this group"},
+		{"group:", "in this group, also of branches of the topics"},
 		{"reason~", "that died of this"},
 		{"header.NAME=", "with this header"},
 		{"body~", "with this in the body"},
@@ -70,6 +70,11 @@ func (p *parser) canonical() Query {
 	q := p.Query
 	slices.SortFunc(q.topics, func(a, b notify.Pattern) int { return cmp.Compare(a.String(), b.String()) })
 	q.topics = slices.CompactFunc(q.topics, func(a, b notify.Pattern) bool { return a.String() == b.String() })
+	for i := range q.topics {
+		if q.group != "" {
+			q.topics[i] = q.topics[i].WithBranches()
+		}
+	}
 	slices.Sort(q.states)
 	q.states = slices.Compact(q.states)
 	slices.SortFunc(q.headers, func(a, b header) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.value, b.value)) })

@@ -261,7 +261,9 @@ func (q Query) beginnings() (all []string) {
 	for _, p := range q.topics {
 		text := p.String()
 		if topic, one := p.Topic(); one {
-			text = topic + ":"
+			if text = topic + ":"; q.group != "" {
+				all = append(all, topic+"@")
+			}
 		} else {
 			text = text[:strings.IndexAny(text, "*>")]
 		}

@@ -47,7 +47,6 @@ func (s Settings) BranchesOf(topic string) (all []string) {
 const (
 	branchesNeedSeats = -1 - iota
 	branchesAreMany
-	branchesAreGrouped
 	branchesAreLimited
 )
 
@@ -58,8 +57,6 @@ func branchFault(topic any, why, n int64) error {
 		return fault.New("branches", "branches: %s has ready messages with keys among %d that are not copied yet; resume it if it is paused, and try again", topic, n)
 	case branchesAreMany:
 		return fault.New("branches", "branches: there would be %d; a topic has at most %d", n, record.MostBranches)
-	case branchesAreGrouped:
-		return fault.New("branches", "branches: messages of %s are in groups, and copies are in none; wait until they have ended, or forget the groups", topic)
 	}
 	return fault.New("branches", "branches: %[1]s would have a concurrency or a rate beside them; set those on each branch, such as %[1]s@NAME", topic)
 }

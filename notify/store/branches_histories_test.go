@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
+	"github.com/bellhopd/bellhop/notify/store/record"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
@@ -28,8 +30,12 @@ type branched struct {
 	bodies int                 // how many there were
 	owed   map[string][]string // of each branch the bodies that came into it and have not ended
 	held   map[string][]store.ClaimedMessage
+	waits  []bool // of each group, whether a callback was published
 	log    []string
 }
+
+// branchGroups is how many groups a history has.
+const branchGroups = 2
 
 var branchNames = []string{"mail", "points", "crm"}
 
@@ -61,6 +67,7 @@ func (b *branched) some(topic string) notify.Message {
 	m.Delay = []time.Duration{0, 0, time.Millisecond, time.Hour}[b.rand.IntN(4)]
 	m.IfExists = []notify.IfExists{"", notify.Keep, notify.Replace}[b.rand.IntN(3)]
 	m.Key = []string{"", "", "a"}[b.rand.IntN(3)]
+	m.Group = []string{"", "", "g0", "g1"}[b.rand.IntN(4)]
 	if b.rand.IntN(4) == 0 {
 		m.UniqueFor = 2 * time.Millisecond
 	}
@@ -77,6 +84,7 @@ func (b *branched) carry() {
 		poor.ACL(b.T, "-"+right)
 		_, err := poor.Of(b.Topic).Carry(b.Context(), store.Carry{Token: b.Token(), Lease: time.Minute, Batch: 4, KeepCount: 100, KeepAge: time.Hour, Ready: "0"})
 		b.log = append(b.log, fmt.Sprintf("carry without %s: %v", right, err))
+		b.checkGroups()
 	}
 	for range 20 {
 		b.Carry(true)
@@ -89,7 +97,7 @@ func (b *branched) step(ctx context.Context) string {
 	name := branchNames[b.rand.IntN(len(branchNames))]
 	of := b.branch(name)
 	note := func(err error) string { return fmt.Sprint(" ", err) }
-	switch b.rand.IntN(14) {
+	switch b.rand.IntN(15) {
 	case 0, 1, 2, 3:
 		m := b.some(b.Topic)
 		p, err := b.Publisher.Publish(ctx, m)
@@ -134,11 +142,60 @@ func (b *branched) step(ctx context.Context) string {
 		_, err := b.Shard.Nack(ctx, of, n)
 		return fmt.Sprintf("nack %+v", n) + note(err)
 	case 12:
+		return b.await(ctx, b.rand.IntN(branchGroups))
+	case 13:
 		_, err := b.Shard.Requeue(ctx, of, store.Letters{Members: membersOf(of, storetest.Dead(b.T, b.Store, of))})
 		return "requeue " + of + note(err)
 	}
 	_, err := b.Shard.Cancel(ctx, b.Topic, b.Topic+":"+fmt.Sprint("m", b.rand.IntN(5)))
 	return "cancel an original" + note(err)
+}
+
+// await publishes what waits for a group, once.
+func (b *branched) await(ctx context.Context, group int) string {
+	b.Helper()
+	if b.waits[group] {
+		return "nothing"
+	}
+	b.bodies++
+	m := notify.Message{Topic: b.Topic, ID: fmt.Sprint("c", group), Body: fmt.Appendf(nil, "%d", b.bodies), AfterGroup: fmt.Sprintf("%s:g%d", b.Topic, group)}
+	_, err := b.Publisher.Publish(ctx, m)
+	storetest.Must(b, err)
+	b.waits[group] = true
+	return fmt.Sprintf("publish %+v", m)
+}
+
+// checkGroups checks that all that are in groups have entries, however a call stopped, and that no callback came of whose group something is left.
+func (b *branched) checkGroups() {
+	b.Helper()
+	ctx, keys, tx := b.Context(), b.Shard.Keys(), b.Store.Client().TxPipeline()
+	records, entries, heads := tx.HGetAll(ctx, keys.Messages()), tx.ZRangeWithScores(ctx, keys.Grouped(b.Topic), 0, -1), tx.HGetAll(ctx, keys.GroupsOf(b.Topic))
+	storetest.Must(b, storetest.ErrOf(tx.Exec(ctx)))
+	numbers, left, came := make(map[string]string), make(map[string]int), make(map[string]bool)
+	for _, z := range entries.Val() {
+		numbers[z.Member.(string)] = fmt.Sprint(int(z.Score))
+	}
+	for member, text := range records.Val() {
+		if homeOf(member) != b.Topic || text[0] == '=' {
+			continue
+		}
+		r, err := record.Decode(text)
+		storetest.Must(b, err)
+		number, _, _ := strings.Cut(heads.Val()[r.Group], " ")
+		if r.Group != "" && numbers[strings.TrimPrefix(strings.TrimPrefix(member, b.Topic), ":")] != number {
+			b.Errorf("%s is in %s, and has no such entry: %v", member, r.Group, entries.Val())
+		}
+		left[r.Group]++
+		if _, name, _ := strings.Cut(r.AfterGroup, ":"); name != "" && !r.FirstDue.Equal(record.MaxDue) {
+			came[name] = true
+		}
+	}
+	for i := range branchGroups {
+		name := fmt.Sprint("g", i)
+		if came[name] = came[name] || strings.Contains(heads.Val()[name], " "); came[name] && left[name] > 0 {
+			b.Errorf("the callback of %s came, and %d of it are left", name, left[name])
+		}
+	}
 }
 
 func membersOf(topic string, ids []string) (members []string) {
@@ -190,6 +247,7 @@ func (b *branched) did(step func(ctx context.Context) string) {
 			b.Errorf("%s has %v, want %v", name, after[b.branch(name)], b.owed[b.branch(name)])
 		}
 	}
+	b.checkGroups()
 	if b.Failed() {
 		b.Fatalf("seed %d, of %v, now %v; the history:\n%s", b.seed, before, slices.Sorted(maps.Keys(after)), strings.Join(b.log[max(0, len(b.log)-25):], "\n"))
 	}
@@ -200,8 +258,10 @@ func (b *branched) hasten(of string) {
 	b.Helper()
 	for info, err := range b.Inspector.Messages(b.Context(), of, notify.Scheduled) {
 		storetest.Must(b, err)
-		_, _, err = b.Shard.Reschedule(b.Context(), of, of+":"+info.ID, 0, time.Time{})
-		storetest.Must(b, err)
+		if info.Left == nil {
+			_, _, err = b.Shard.Reschedule(b.Context(), of, of+":"+info.ID, 0, time.Time{})
+			storetest.Must(b, err)
+		}
 	}
 }
 
@@ -217,6 +277,7 @@ func (b *branched) drain(ctx context.Context) {
 	})
 	for range 10 {
 		b.did(func(context.Context) string { b.carry(); return "carry" })
+		b.did(func(context.Context) string { b.sweep(); return "sweep" })
 		for _, name := range branchNames {
 			of := b.branch(name)
 			b.hasten(of)
@@ -232,15 +293,38 @@ func (b *branched) drain(ctx context.Context) {
 	if left := b.contents(); len(left) > 0 {
 		b.Errorf("seed %d: %v is left; the history:\n%s", b.seed, left, strings.Join(b.log, "\n"))
 	}
+	for i := range branchGroups {
+		name := fmt.Sprint("g", i)
+		g, _, err := store.ShowGroup(ctx, b.Store, b.Topic, name)
+		if errors.Is(err, store.ErrNoGroup) && !b.waits[i] {
+			continue
+		}
+		if err != nil || g.Left > 0 || (g.State == store.GroupDone) != b.waits[i] {
+			b.Errorf("seed %d: %s is %+v, %v; the history:\n%s", b.seed, name, g, err, strings.Join(b.log, "\n"))
+		}
+		_, _, err = store.ForgetGroup(ctx, b.Store, b.Topic, name) // else the housekeeping looks at it in the next history
+		storetest.Must(b, err)
+	}
+}
+
+// sweep has the housekeeping look at all groups.
+func (b *branched) sweep() {
+	b.Helper()
+	for w := (store.Sweep{}); ; {
+		swept := b.Sweep(w)
+		if w.Group, w.Seat = swept.Group, swept.Seat; w.Group == "" || w.Group == "0 0 0" {
+			return
+		}
+	}
 }
 
 // Each message comes once into each branch that its topic has when it is copied, and is there until it ends, whatever is done meanwhile, and where
-// the carrier lacks a right for a while. What was copied leaves the topic.
+// the carrier lacks a right for a while. What was copied leaves the topic. What waits for a group comes once no message or copy is in that, not before.
 func TestBranchHistories(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	for i := range *branchHistories {
-		b := &branched{seed: rand.Uint64(), owed: make(map[string][]string), held: make(map[string][]store.ClaimedMessage)}
+		b := &branched{seed: rand.Uint64(), owed: make(map[string][]string), held: make(map[string][]store.ClaimedMessage), waits: make([]bool, branchGroups)}
 		b.rand = rand.New(rand.NewPCG(b.seed, 0))
 		b.Player = storetest.NewPlayer(t, storetest.Scenario{Topic: fmt.Sprint("t", i), Open: func(testing.TB) *notify.Store { return db }})
 		for range 40 {

@@ -204,17 +204,6 @@ func TestBranchesAreRefused(t *testing.T) {
 		set rate=1/s = ~set those on each branch
 		set topic=orders@mail rate=1/s
 
-		== groups
-		publish a group=g
-		set branches=mail = ~branches: messages of orders are in groups, and copies are in none
-		claim 1 = a
-		ack a
-		publish b after_group=orders:g
-		carry
-		set branches=mail
-		publish c group=h = ~group h: orders has branches, whose copies are in no group; leave it out
-		publish c
-
 		== keys
 		set branches=mail
 		pause

@@ -70,7 +70,7 @@
 // the housekeeping finds.
 //
 // A message in a group has an entry in grouped:TOPIC as long as it has a record that names the group, written before that and removed
-// behind it, last in a call. The callback of a group is an ordinary scheduled message, due at the end of all times:
+// behind it, last in a call; so has each copy of it in a branch of TOPIC. The callback of a group is an ordinary scheduled message, due at the end of all times:
 //
 //	scheduled ── nobody is left: = in alarms ──▶ carry looks: nobody is left ──▶ due now, and the group complete
 //

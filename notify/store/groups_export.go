@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ type ExportedGroup struct {
 // Check returns a joined Fault for each field that is wrong.
 func (g *ExportedGroup) Check() error {
 	faults := []error{
-		record.CheckTopic(g.Topic), record.CheckRestored("opened", g.Opened), record.CheckRestored("complete", g.Complete),
+		cmp.Or(checkHome(g.Topic), record.CheckTopic(g.Topic)), record.CheckRestored("opened", g.Opened), record.CheckRestored("complete", g.Complete),
 	}
 	if _, _, err := record.SplitGroup("t:" + g.Name); err != nil {
 		faults = append(faults, fault.New("name", "name %.200q: use 1 to 128 of A-Z a-z 0-9 . _ ~ : -, not ~ first", g.Name))

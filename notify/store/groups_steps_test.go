@@ -20,9 +20,18 @@ func (g *grouped) id() string { return "m" + strconv.Itoa(g.rand.IntN(memberIDs)
 
 func (g *grouped) group() string { return "g" + strconv.Itoa(g.rand.IntN(groupNames)) }
 
+// body returns one that no other message has.
+func (g *grouped) body() []byte {
+	g.bodies++
+	return strconv.AppendInt(nil, int64(g.bodies), 10)
+}
+
 // member returns a random message that may be in a group.
 func (g *grouped) member() notify.Message {
-	m := notify.Message{Topic: g.Topic, ID: g.id(), Group: g.one("", g.group(), g.group(), g.group()), Key: g.one("", "", "", "a")}
+	m := notify.Message{Topic: g.Topic, ID: g.id(), Body: g.body(), Group: g.one("", g.group(), g.group(), g.group()), Key: g.one("", "", "", "a")}
+	if g.rand.IntN(5) == 0 {
+		m.Topic = g.one(g.works...)
+	}
 	m.Delay = []time.Duration{0, 0, 0, time.Millisecond, 3 * time.Millisecond, time.Hour}[g.rand.IntN(6)]
 	m.IfExists = notify.IfExists(g.one("", "", "keep", "replace", "replace", "debounce"))
 	if g.rand.IntN(4) == 0 {
@@ -43,7 +52,7 @@ func (g *grouped) member() notify.Message {
 	if m.Group == "" && g.rand.IntN(3) == 0 {
 		m.Then = notify.After
 	}
-	if m.Key != "" && g.rand.IntN(3) == 0 {
+	if m.Key != "" && len(g.works) == 1 && g.rand.IntN(3) == 0 { // of a copy that is dropped at once nothing tells
 		m.IfBusy = "drop"
 	}
 	return m
@@ -51,8 +60,7 @@ func (g *grouped) member() notify.Message {
 
 // callback returns a random message that waits for a group: of either topic, and maybe in a group itself.
 func (g *grouped) callback() notify.Message {
-	g.bodies++
-	m := notify.Message{Topic: g.beside, ID: "c" + strconv.Itoa(g.rand.IntN(callbackIDs)), Body: []byte(strconv.Itoa(g.bodies))}
+	m := notify.Message{Topic: g.beside, ID: "c" + strconv.Itoa(g.rand.IntN(callbackIDs)), Body: g.body()}
 	m.AfterGroup = g.one(g.Topic, g.Topic, g.Topic, g.beside) + ":" + g.group()
 	m.OnDead, m.IfExists = g.one("", "stop", "go", "go"), notify.IfExists(g.one("", "", "keep", "replace"))
 	if g.rand.IntN(3) == 0 {
@@ -68,7 +76,7 @@ func (g *grouped) callback() notify.Message {
 func (g *grouped) published(before groupView, m notify.Message, err error) {
 	g.Helper()
 	g.must(err)
-	complete := m.Group != "" && g.model[m.Topic+":"+m.Group].complete || m.AfterGroup != "" && g.model[m.AfterGroup].complete
+	complete := m.Group != "" && g.model[homeOf(m.Topic)+":"+m.Group].complete || m.AfterGroup != "" && g.model[m.AfterGroup].complete
 	other := ""
 	for member, one := range before.messages {
 		if one.AfterGroup == m.AfterGroup && m.AfterGroup != "" && member != m.Topic+":"+m.ID {
@@ -94,22 +102,22 @@ func (g *grouped) lease(topic string) store.Lease {
 
 // step does something, and returns what, and more about it.
 func (g *grouped) step(ctx context.Context, before groupView) (what, more string) {
-	member := func(id string) string { return g.Topic + ":" + id }
-	of := g.one(g.Topic, g.Topic, g.Topic, g.beside)
+	work := g.one(g.works...)
+	of := g.one(work, work, work, g.beside)
 	shard := g.Shard
-	switch g.rand.IntN(18) {
+	switch g.rand.IntN(19) {
 	case 0, 1:
 		m := g.member()
 		p, err := g.Publisher.Publish(ctx, m)
 		g.published(before, m, err)
-		if p.Outcome == store.OutcomeDropped && m.Group != "" && m.Group != before.messages[member(m.ID)].Group { // it joined, and left at once
-			g.model[m.Topic+":"+m.Group].gone++
+		if p.Outcome == store.OutcomeDropped && m.Group != "" && m.Group != before.messages[m.Topic+":"+m.ID].Group { // it joined, and left at once
+			g.model[homeOf(m.Topic)+":"+m.Group].gone++
 		}
 		return "publish", fmt.Sprintf("%+v: %v, %v", m, p.Outcome, err)
 	case 2:
 		var all []notify.Message
 		for _, i := range g.rand.Perm(memberIDs)[:1+g.rand.IntN(6)] {
-			all = append(all, notify.Message{Topic: g.Topic, ID: fmt.Sprint("m", i), Group: g.group(), Delay: []time.Duration{0, 2 * time.Millisecond}[g.rand.IntN(2)]})
+			all = append(all, notify.Message{Topic: g.Topic, ID: fmt.Sprint("m", i), Body: g.body(), Group: g.group(), Delay: []time.Duration{0, 2 * time.Millisecond}[g.rand.IntN(2)]})
 		}
 		for i, r := range g.Publisher.PublishMany(ctx, all) {
 			g.published(before, all[i], r.Err)
@@ -124,7 +132,7 @@ func (g *grouped) step(ctx context.Context, before groupView) (what, more string
 		g.Carry(g.rand.IntN(2) == 0)
 		return "carry", ""
 	case 8, 9, 10:
-		c := store.Claim{Topic: of, Max: 1 + g.rand.IntN(3), Lease: []time.Duration{2 * time.Millisecond, time.Minute}[g.rand.IntN(2)], AckNow: g.rand.IntN(5) == 0 && of == g.Topic}
+		c := store.Claim{Topic: of, Max: 1 + g.rand.IntN(3), Lease: []time.Duration{2 * time.Millisecond, time.Minute}[g.rand.IntN(2)], AckNow: g.rand.IntN(5) == 0 && of != g.beside}
 		claimed, err := shard.Claim(ctx, c)
 		g.must(err)
 		if !c.AckNow {
@@ -138,8 +146,8 @@ func (g *grouped) step(ctx context.Context, before groupView) (what, more string
 		}
 		return "ack", g.ack(ctx, of, before, some...)
 	case 12:
-		lease := g.lease(g.Topic)
-		_, _, err := shard.AckWith(ctx, g.Topic, lease, store.Result{Keep: time.Millisecond * time.Duration(g.rand.IntN(2))})
+		lease := g.lease(work)
+		_, _, err := shard.AckWith(ctx, work, lease, store.Result{Keep: time.Millisecond * time.Duration(g.rand.IntN(2))})
 		g.must(err)
 		return "ack with a result", fmt.Sprint(lease)
 	case 13:
@@ -153,10 +161,16 @@ func (g *grouped) step(ctx context.Context, before groupView) (what, more string
 		g.must(err)
 		return "release", fmt.Sprint(lost)
 	case 15:
-		return g.change(ctx, of, member(g.id()), before)
+		return g.change(ctx, of, of+":"+g.id(), before)
 	case 16:
 		g.Sweep(store.Sweep{})
 		return "sweep", ""
+	case 17:
+		if len(g.works) == 1 {
+			return "nothing", ""
+		}
+		change := g.one("+x", "-x", "-y", "x,y", "")
+		return "branches=" + change, fmt.Sprint(g.branches(ctx, change))
 	default:
 		letters := g.oldest(of, 1+g.rand.IntN(3))
 		deal := shard.Requeue

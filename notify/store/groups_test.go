@@ -25,11 +25,13 @@ const (
 	callbackIDs = 4
 )
 
-// grouped is a topic whose messages are in groups, one beside it for callbacks, and what a random history does to them.
+// grouped is a topic whose messages are in groups, in half of the histories with branches, one beside it for callbacks, and what a random history does
+// to them.
 type grouped struct {
 	*storetest.Player
 	rand   *rand.Rand
 	seed   uint64
+	works  []string                          // the topics in which members are handled: the topic, and the branches that it has at times
 	beside string                            // the topic of the callbacks
 	held   map[string][]store.ClaimedMessage // by topic, what the history has claimed; the leases of some are over
 	log    []string
@@ -57,6 +59,10 @@ func openGrouped(t *testing.T, db *notify.Store, topic string, seed uint64) *gro
 			g.model[fmt.Sprintf("%s:g%d", of, i)] = &groupModel{}
 		}
 	}
+	if g.works = []string{topic}; seed%2 == 0 {
+		g.works = append(g.works, topic+"@x", topic+"@y")
+		g.must(g.branches(g.Context(), "x,y"))
+	}
 	return g
 }
 
@@ -71,6 +77,14 @@ func (g *grouped) must(err error) {
 	}
 	g.Fatalf("%v\n%s", err, strings.Join(g.log, "\n"))
 }
+
+// branches changes the branches of the topic.
+func (g *grouped) branches(ctx context.Context, change string) error {
+	return storetest.ErrOf(g.Inspector.Set(ctx, g.Topic, notify.SettingsChange{Branches: &change}))
+}
+
+// topics returns the topics of all messages.
+func (g *grouped) topics() []string { return append(slices.Clone(g.works), g.beside) }
 
 // play plays a history, and looks at both topics after each step.
 func (g *grouped) play(steps int) {
@@ -129,7 +143,7 @@ func (g *grouped) shown(v groupView) (wrong []string) {
 // drain handles all that is left: each callback comes in the end.
 func (g *grouped) drain() {
 	for round := 0; round < 200 && len(g.read().messages) > 0; round++ {
-		for _, of := range []string{g.Topic, g.beside} {
+		for _, of := range g.topics() {
 			g.did(func(ctx context.Context, _ groupView) (string, string) {
 				deal := g.Shard.Requeue
 				if round >= 20 {

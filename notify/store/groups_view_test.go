@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,16 +34,19 @@ func (g *grouped) read() groupView {
 	records, leased := tx.HGetAll(ctx, keys.Messages()), tx.ZRangeWithScores(ctx, keys.Leased(), 0, -1)
 	places := map[string]*redis.ZSliceCmd{"leased": leased}
 	entries, heads, blocked := make(map[string]*redis.ZSliceCmd), make(map[string]*redis.MapStringStringCmd), make(map[string]*redis.MapStringStringCmd)
-	for _, of := range []string{g.Topic, g.beside} {
+	for _, of := range g.topics() {
 		places["scheduled "+of] = tx.ZRangeWithScores(ctx, keys.Scheduled(of), 0, -1)
 		places["ready "+of] = tx.ZRangeWithScores(ctx, keys.Ready(of), 0, -1)
 		places["dead "+of] = tx.ZRangeWithScores(ctx, keys.Dead(of), 0, -1)
-		entries[of], heads[of], blocked[of] = tx.ZRangeWithScores(ctx, keys.Grouped(of), 0, -1), tx.HGetAll(ctx, keys.GroupsOf(of)), tx.HGetAll(ctx, keys.KeysOf(of))
+		blocked[of] = tx.HGetAll(ctx, keys.KeysOf(of))
+	}
+	for _, of := range []string{g.Topic, g.beside} {
+		entries[of], heads[of] = tx.ZRangeWithScores(ctx, keys.Grouped(of), 0, -1), tx.HGetAll(ctx, keys.GroupsOf(of))
 	}
 	storetest.Must(g, storetest.ErrOf(tx.Exec(ctx)))
 	v := groupView{make(map[string]heldMessage), make(map[string]map[string]float64), make(map[string]map[string]string)}
 	for member, text := range records.Val() {
-		if of, _, _ := strings.Cut(member, ":"); of != g.Topic && of != g.beside || strings.HasPrefix(text, "=") {
+		if of, _, _ := strings.Cut(member, ":"); !slices.Contains(g.topics(), of) || strings.HasPrefix(text, "=") {
 			continue
 		}
 		r, err := record.Decode(text)
@@ -57,12 +61,14 @@ func (g *grouped) read() groupView {
 			}
 		}
 	}
-	for _, of := range []string{g.Topic, g.beside} {
+	for of, list := range entries {
 		v.heads[of], v.entries[of] = heads[of].Val(), make(map[string]float64)
-		for _, z := range entries[of].Val() {
+		for _, z := range list.Val() {
 			v.entries[of][z.Member.(string)] = z.Score
 		}
-		for id, noted := range blocked[of].Val() {
+	}
+	for of, all := range blocked {
+		for id, noted := range all.Val() {
 			if m, is := v.messages[of+":"+id]; is && strings.Contains(noted, " ") && m.at == "" {
 				m.at = "blocked"
 				v.messages[of+":"+id] = m
@@ -76,11 +82,18 @@ func (g *grouped) read() groupView {
 func (v groupView) left(group string, goes bool) (n int64) {
 	topic, name, _ := strings.Cut(group, ":")
 	for member, m := range v.messages {
-		if strings.HasPrefix(member, topic+":") && m.Group == name && !(goes && m.at == "dead") {
+		if homeOf(member) == topic && m.Group == name && !(goes && m.at == "dead") {
 			n++
 		}
 	}
 	return n
+}
+
+// homeOf returns the topic that has the groups of a topic, or of a member.
+func homeOf(name string) string {
+	topic, _, _ := strings.Cut(name, ":")
+	of, _ := record.SplitBranch(topic)
+	return of
 }
 
 // number returns the number of a group, as text; empty if there is none.
@@ -98,8 +111,8 @@ func (m heldMessage) waits() bool {
 func (v groupView) check() (wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for member, m := range v.messages {
-		topic, id, _ := strings.Cut(member, ":")
-		score, is := v.entries[topic][id]
+		topic := homeOf(member)
+		score, is := v.entries[topic][strings.TrimPrefix(strings.TrimPrefix(member, topic), ":")]
 		want, _ := strconv.ParseFloat(v.number(topic, m.Group), 64)
 		if m.at == "dead" {
 			want += 0.5
@@ -108,10 +121,11 @@ func (v groupView) check() (wrong []string) {
 			fail("%s is %s and in the group %q: its entry is %v, %v, and that of the group %v", member, m.at, m.Group, score, is, want)
 		}
 	}
-	for topic, ids := range v.entries {
-		for id, score := range ids {
-			if _, is := v.messages[topic+":"+id]; !is {
-				fail("%s:%s has the entry %v, and no record", topic, id, score)
+	for topic, entries := range v.entries {
+		for entry, score := range entries {
+			_, is := v.messages[topic+":"+entry]
+			if _, ofBranch := v.messages[topic+entry]; !is && !ofBranch {
+				fail("%s has %s → %v, which has no record", topic, entry, score)
 			}
 		}
 	}
@@ -134,9 +148,10 @@ func (v groupView) counts(group string) map[string]int {
 func (g *grouped) judge(what string, before, after groupView) (wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for member, m := range before.messages {
-		topic, _, _ := strings.Cut(member, ":")
-		if now := after.messages[member]; m.Group != "" && now.Group != m.Group {
-			g.model[topic+":"+m.Group].gone++
+		now := after.messages[member]
+		isOther := now.Group != m.Group || what == "carry" && string(now.Body) != string(m.Body) // a copy may get the id of one that the same call ended
+		if m.Group != "" && isOther && !after.copies(member, m) {
+			g.model[homeOf(member)+":"+m.Group].gone++
 		}
 	}
 	for group, model := range g.model {
@@ -144,7 +159,7 @@ func (g *grouped) judge(what string, before, after groupView) (wrong []string) {
 		if n := c["acked"] + c["dead"] + c["dropped"] + c["cancelled"]; n != model.gone {
 			fail("%d left %s, and its head says %v", model.gone, group, c)
 		}
-		if is := c["complete"] > 0; is != model.complete && (model.complete || what != "carry" || before.left(group, c["go"] > 0) > 0) {
+		if is := c["complete"] > 0; is != model.complete && (model.complete || what != "carry" || after.left(group, c["go"] > 0) > 0) {
 			fail("%s is complete: %v, by %s", group, is, what)
 		}
 		model.complete = c["complete"] > 0
@@ -156,9 +171,9 @@ func (g *grouped) judge(what string, before, after groupView) (wrong []string) {
 		}
 		goes, model := m.OnDead == "go", g.model[m.AfterGroup]
 		left := before.left(m.AfterGroup, goes)
-		switch came := !now.waits(); {
+		switch came := !now.waits(); { // also in the call that ends the last one: its copying settles groups
 		case came && strings.HasPrefix(what, "reschedule "+member):
-		case came && (left > 0 || what != "carry" || !model.complete):
+		case came && (after.left(m.AfterGroup, goes) > 0 || what != "carry" || !model.complete):
 			fail("%s came by %s, and %d of %s were left", member, what, left, m.AfterGroup)
 		case came:
 			wrong = append(wrong, countsIn(now, after, m.AfterGroup)...)
@@ -167,6 +182,17 @@ func (g *grouped) judge(what string, before, after groupView) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// copies reports whether there are copies of a message.
+func (v groupView) copies(member string, m heldMessage) bool {
+	topic, _, _ := strings.Cut(member, ":")
+	for other, one := range v.messages {
+		if strings.HasPrefix(other, topic+"@") && string(one.Body) == string(m.Body) {
+			return true
+		}
+	}
+	return false
 }
 
 // countsIn reports what is wrong with the headers of a callback that came.

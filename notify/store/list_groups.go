@@ -68,6 +68,7 @@ type Group struct {
 
 // A GroupMember is a message that a group waits for.
 type GroupMember struct {
+	Topic string // of the group, or a branch of it
 	Seat
 	Reason string // of the death of one that is dead
 }
@@ -75,7 +76,7 @@ type GroupMember struct {
 // ListGroups returns groups of a topic, the latest first, at most limit, and the cursor of the next page, empty at the end; the empty one is the
 // beginning. A page may be short before the end. Errors: ErrInvalid, or that of the connection.
 func ListGroups(ctx context.Context, s *Store, topic, cursor string, limit int) (groups []Group, next string, err error) {
-	if err := errors.Join(record.CheckAnyTopic(topic), fault.Within("limit", "limit", limit, 1, MaxGroups)); err != nil {
+	if err := errors.Join(checkHome(topic), fault.Within("limit", "limit", limit, 1, MaxGroups)); err != nil {
 		return nil, "", err
 	}
 	if _, err := strconv.ParseUint(cursor, 10, 53); err != nil && cursor != "" {
@@ -126,14 +127,22 @@ func ShowGroup(ctx context.Context, s *Store, topic, name string) (g Group, some
 	}
 	for g = groupIn(r.List()); r.More(); {
 		l := r.List()
-		some = append(some, GroupMember{Seat{ID: l.Text(), State: l.State(), By: l.Text(), Since: sinceOf(l.Text())}, l.Text()})
+		some = append(some, GroupMember{l.Text(), Seat{ID: l.Text(), State: l.State(), By: l.Text(), Since: sinceOf(l.Text())}, l.Text()})
 	}
 	return g, some, r.End()
 }
 
+// checkHome returns a Fault for a topic that cannot have groups.
+func checkHome(topic string) error {
+	if of, branch := record.SplitBranch(topic); branch != "" {
+		return fault.New("topic", "topic %.200s: a branch has no groups of its own, its messages are in those of %s; name that", topic, of)
+	}
+	return record.CheckAnyTopic(topic)
+}
+
 // checkGroup returns a Fault for what cannot be a group of a topic.
 func checkGroup(topic, name string) error {
-	if err := record.CheckAnyTopic(topic); err != nil {
+	if err := checkHome(topic); err != nil {
 		return err
 	}
 	if _, _, err := record.SplitGroup("t:" + name); err != nil {

@@ -131,7 +131,6 @@ const (
 	ForeignExtras             // what is noted of messages is no hash
 	GroupTaken                // another message waits for the group
 	GroupCircle               // the message would wait for itself, or its groups are too many
-	GroupCopied               // the topic has branches
 	GroupComplete             // its group is complete, or that which it waits for
 )
 

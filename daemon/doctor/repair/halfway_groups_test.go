@@ -60,7 +60,16 @@ var groupHalfways = []halfway{
 		storetest.Should(t, restoresGroup(t, db))
 		atOnce(t, db)
 	}},
+	{name: "copy the last of a group", ready: isCopied, stays: []string{"a", "done"}, call: carries},
 	{name: "make what waits for a group due", ready: both(isOfGroup(""), endsLast), stays: []string{"done"}, call: carries},
+}
+
+// isCopied publishes the message a, which is in the group, for which another waits, and gives the topic branches, so that the carrier is to copy it.
+func isCopied(t *testing.T, db *notify.Store) {
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), Group: "g"})
+	waitsFor("")(t, db)
+	_, name := record.SplitBranch(mailBranch)
+	storetest.Set(t, db, mail, notify.SettingsChange{Branches: &name})
 }
 
 // callback returns a message that waits for the group.
@@ -181,9 +190,11 @@ func endsLast(t *testing.T, db *notify.Store) {
 
 // nobodyLives checks that no message of the group is left, but what is dead.
 func nobodyLives(t *testing.T, db *notify.Store) {
-	for _, id := range []string{"a", "b", "new"} {
-		if info, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, id); err == nil && info.Group == "g" && info.State != notify.Dead {
-			t.Errorf("what waits for the group came, and %s is %v", id, info.State)
+	for _, of := range []string{mail, mailBranch} {
+		for _, id := range []string{"a", "b", "new"} {
+			if info, err := storetest.Inspector(t, db).Inspect(t.Context(), of, id); err == nil && info.Group == "g" && info.State != notify.Dead {
+				t.Errorf("what waits for the group came, and %s of %s is %v", id, of, info.State)
+			}
 		}
 	}
 }

@@ -206,6 +206,9 @@ var groupGrammar = regexp.MustCompile(`^[A-Za-z0-9._:-][A-Za-z0-9._~:-]{0,127}$`
 // SplitGroup splits TOPIC:GROUP, by which a message names the group that it waits for. The error is a Fault.
 func SplitGroup(text string) (topic, group string, err error) {
 	topic, group, _ = strings.Cut(text, ":")
+	if of, branch := SplitBranch(topic); branch != "" {
+		return "", "", fault.New("after_group", "after_group %.300q: a branch has no groups of its own, its messages are in those of %s; write %[2]s:GROUP", text, of)
+	}
 	if CheckTopic(topic) != nil || !groupGrammar.MatchString(group) {
 		return "", "", fault.New("after_group", "after_group %.300q: write TOPIC:GROUP, such as row.import:import-7", text)
 	}

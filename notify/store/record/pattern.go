@@ -13,8 +13,9 @@ import (
 // as $dead.orders, is only named by a pattern that begins as it does, such as $dead.>.
 // The zero Pattern matches nothing.
 type Pattern struct {
-	text   string
-	tokens []string // nil if text is a topic
+	text     string
+	tokens   []string // nil if text is a topic
+	branches bool     // it names the branches of what it names, too
 }
 
 // ParsePattern reads a pattern such as prices, prices.* or prices.>. The error is a
@@ -40,7 +41,13 @@ func ParsePattern(text string) (Pattern, error) {
 	if dead {
 		tokens = slices.Insert(tokens, 0, strings.TrimSuffix(DeadPrefix, "."))
 	}
-	return Pattern{text, tokens}, nil
+	return Pattern{text: text, tokens: tokens}, nil
+}
+
+// WithBranches returns the pattern that names what this one does, and all branches of it.
+func (p Pattern) WithBranches() Pattern {
+	p.branches = true
+	return p
 }
 
 // String returns the pattern as it was read.
@@ -51,6 +58,9 @@ func (p Pattern) Topic() (topic string, ok bool) { return p.text, p.tokens == ni
 
 // Match reports whether the pattern names a topic.
 func (p Pattern) Match(topic string) bool {
+	if of, _ := SplitBranch(topic); p.branches && of != topic && p.Match(of) {
+		return true
+	}
 	if p.tokens == nil {
 		return topic == p.text && topic != ""
 	}
@@ -133,7 +143,9 @@ type Names struct{ From, To string }
 // names returns a range that has all names that the pattern matches: those that
 // begin as the pattern does up to its first wildcard.
 func (p Pattern) names() Names {
-	if topic, one := p.Topic(); one {
+	if topic, one := p.Topic(); one && p.branches {
+		return Names{From: topic, To: topic + "A"} // the byte after an @
+	} else if one {
 		return Names{From: topic, To: topic + JustBehind}
 	}
 	begin := p.text[:strings.IndexAny(p.text, "*>")]

@@ -43,8 +43,8 @@
 //	heads:TOPIC             zset     keys that have something in the line → due ms of the first, or of an earlier one that is gone
 //	grouped                 zset     topics that have groups → 0; while a repair makes them anew, ms until which nothing that waits for
 //	                                 one comes; from format 10 on
-//	grouped:TOPIC           zset     ids of messages that are in a group → the number of the group; more by .5 while it is dead; from
-//	                                 format 10 on
+//	grouped:TOPIC           zset     ids of messages that are in a group; @BRANCH:ID of those of the topic's branches → the number of
+//	                                 the group; more by .5 while it is dead; from format 10 on
 //	groups:TOPIC            hash     names of groups; #N, the number of each; * → N; behind a space, once it is complete, ms since
 //	                                 when; of #N NAME, NAME=NUMBER of each, a space before it: opened, changed, acked, dead, dropped,
 //	                                 cancelled, go, restoring, complete, a newline, the member of the callback, if there is one; of * the
@@ -112,9 +112,10 @@
 //	                                 and the end of that lease in ms; it has a time to live
 //	alarms                  zset     what the carrier looks at in time: named listeners that have leased broadcasts; /TOPIC of topics
 //	                                 whose rate let fewer messages go than were ready; //TOPIC of topics whose pause has an end; / of the
-//	                                 schedules; =TOPIC NAME of groups of which nobody may be left → ms of the end of the first lease;
-//	                                 ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be looked at,
-//	                                 or earlier; ms when nobody was left
+//	                                 schedules; =TOPIC NAME of groups of which nobody may be left; @TOPIC of topics that are copied into
+//	                                 their branches → ms of the end of the first lease; ms when it lets more go; ms of that end, or
+//	                                 earlier; ms when the first of them is to be looked at, or earlier; ms when nobody was left; ms from
+//	                                 which on there is something to copy
 //	bridge                  string   position up to which broadcasts were passed on to NATS
 //	secret                  string   what the daemons of a store sign with: settle tokens of NATS, cookies of the console
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their

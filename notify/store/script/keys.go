@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
 // DefaultPrefix is the prefix of all keys and channels.
@@ -63,6 +64,9 @@ func (k Keys) each(lua, one string) string { return k.name(rowNamed(lua), one) }
 
 // name returns the name that a row describes; one is empty, or says which of a family.
 func (k Keys) name(r row, one string) string {
+	if r.home {
+		one, _ = record.SplitBranch(one)
+	}
 	if r.public {
 		return k.public + r.name + one
 	}
@@ -137,7 +141,7 @@ func (k Keys) Heads(topic string) string { return k.each("heads_of", topic) }
 // GroupedTopics is the sorted set of the topics that have groups.
 func (k Keys) GroupedTopics() string { return k.one("GROUPED") }
 
-// Grouped is the sorted set of a topic's messages that are in a group, by its number.
+// Grouped is the sorted set of what is in a group of a topic and its branches, by the number of the group.
 func (k Keys) Grouped(topic string) string { return k.each("grouped_of", topic) }
 
 // GroupsOf is the hash of a topic's groups.

@@ -150,7 +150,11 @@ func luaNames() string {
 	for _, r := range table {
 		switch {
 		case r.of != "":
-			fmt.Fprintf(&families, "local function %s(%s) return %s .. '%s' .. %[2]s end\n", r.lua, r.of, r.base(), r.name)
+			one := r.of
+			if r.home {
+				one = "string.match(topic, '^[^@]*')"
+			}
+			fmt.Fprintf(&families, "local function %s(%s) return %s .. '%s' .. %s end\n", r.lua, r.of, r.base(), r.name, one)
 		case r.lua != "FORMAT":
 			once, values = append(once, r.lua), append(values, fmt.Sprintf("%s .. '%s'", strings.ToLower(r.base()), r.name))
 		}

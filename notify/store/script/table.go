@@ -23,6 +23,7 @@ type row struct {
 	holds  string // the fields, members or entries, or what is published
 	with   string // their values or scores
 	public bool   // a channel for programs of any language: in a store of one shard its name begins with the prefix alone
+	home   bool   // of a topic: its branches have the same key
 	place  Place  // that the key is; 0: it is none
 	since  int    // the format that brings it; 0: the oldest
 }
@@ -41,8 +42,8 @@ var table = []row{
 	{lua: "line_of", name: "line:", of: "topic", kind: kindZSet, holds: "KEY, due ms of 15 digits, and ID of each blocked message, a NUL between", with: "0, so that they sort by key, due time and id", place: PlaceBlocked},
 	{lua: "heads_of", name: "heads:", of: "topic", kind: kindZSet, holds: "keys that have something in the line", with: "due ms of the first, or of an earlier one that is gone"},
 	{lua: "GROUPED", name: "grouped", kind: kindZSet, holds: "topics that have groups", with: "0; while a repair makes them anew, ms until which nothing that waits for one comes", since: 10},
-	{lua: "grouped_of", name: "grouped:", of: "topic", kind: kindZSet, holds: "ids of messages that are in a group", with: "the number of the group; more by .5 while it is dead", since: 10},
-	{lua: "groups_of", name: "groups:", of: "topic", kind: kindHash, holds: "names of groups; #N, the number of each; *", with: "N; behind a space, once it is complete, ms since when; of #N NAME, NAME=NUMBER of each, a space before it: opened, changed, acked, dead, dropped, cancelled, go, restoring, complete, a newline, the member of the callback, if there is one; of * the last number", since: 10},
+	{lua: "grouped_of", name: "grouped:", of: "topic", home: true, kind: kindZSet, holds: "ids of messages that are in a group; @BRANCH:ID of those of the topic's branches", with: "the number of the group; more by .5 while it is dead", since: 10},
+	{lua: "groups_of", name: "groups:", of: "topic", home: true, kind: kindHash, holds: "names of groups; #N, the number of each; *", with: "N; behind a space, once it is complete, ms since when; of #N NAME, NAME=NUMBER of each, a space before it: opened, changed, acked, dead, dropped, cancelled, go, restoring, complete, a newline, the member of the callback, if there is one; of * the last number", since: 10},
 	{lua: "waiting_of", name: "waiting:", of: "topic", kind: kindZSet, holds: "inboxes of subscribers that wait", with: "us since which; more by 3e15 if rung since, by 6e15 if handed a message since"},
 	{lua: "LEASED", name: "leased", kind: kindZSet, holds: "leased members", with: "receipt: the end of the lease in us, last digit as receipt_of says; more by .5 if it was handed over and is not confirmed", place: PlaceLeased},
 	{lua: "slots_of", name: "slots:", of: "topic", kind: kindZSet, holds: "members that are leased, of a topic that has a concurrency", with: "receipt; once that is past, of an extension since"},
@@ -79,7 +80,7 @@ var table = []row{
 	{lua: "held_of", name: "held:", of: "listener", kind: kindZSet, holds: "POSITION TOPIC of leased broadcasts, AFTER-UPTO TOPIC of gaps", with: "end of the lease in ms; 0: released"},
 	{lua: "tries_of", name: "tries:", of: "listener", kind: kindHash, holds: "POSITION TOPIC of those handed out more than once", with: "how often more"},
 	{lua: "owners_of", name: "owners:", of: "listener", kind: kindHash, holds: "POSITION TOPIC of leased broadcasts, AFTER-UPTO TOPIC of gaps", with: "UNTIL NAME: which worker has it, and the end of that lease in ms; it has a time to live"},
-	{lua: "ALARMS", name: "alarms", kind: kindZSet, holds: "what the carrier looks at in time: named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than were ready; //TOPIC of topics whose pause has an end; / of the schedules; =TOPIC NAME of groups of which nobody may be left", with: "ms of the end of the first lease; ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be looked at, or earlier; ms when nobody was left"},
+	{lua: "ALARMS", name: "alarms", kind: kindZSet, holds: "what the carrier looks at in time: named listeners that have leased broadcasts; /TOPIC of topics whose rate let fewer messages go than were ready; //TOPIC of topics whose pause has an end; / of the schedules; =TOPIC NAME of groups of which nobody may be left; @TOPIC of topics that are copied into their branches", with: "ms of the end of the first lease; ms when it lets more go; ms of that end, or earlier; ms when the first of them is to be looked at, or earlier; ms when nobody was left; ms from which on there is something to copy"},
 	{lua: "BRIDGE", name: "bridge", kind: kindString, holds: "position up to which broadcasts were passed on to NATS"},
 	{lua: "SECRET", name: "secret", kind: kindString, holds: "what the daemons of a store sign with: settle tokens of NATS, cookies of the console"},
 	{lua: "LOGOUTS", name: "logouts", kind: kindZSet, holds: "logins to the console that ended before their time; it has a time to live", with: "ms until which their cookies would be good"},
@@ -173,7 +174,7 @@ func Describe(short string) Described {
 		name += ":"
 	}
 	for _, r := range table {
-		if r.kind != kindChannel && r.name == name {
+		if r.kind != kindChannel && r.name == name && !(r.home && strings.Contains(one, "@")) {
 			return Described{Type: r.kind, Of: r.of, One: one, Place: r.place}
 		}
 	}

@@ -24,7 +24,7 @@ end
 --   may_drop  Seats: by member, true for those that are to be dropped where they would be blocked
 --   blocked   Seats: by member, of those that were put into a line and not called up, drop if they are to be dropped, or true
 --   leaving   Seats: by topic, key and id, true for who leaves a seat, ! for who bars the key; of a key without ids a seat may be free
---   grouped   Groups: by topic and member, acked, dead, dropped or cancelled, for who may have left its group or died
+--   grouped   Groups: by topic and member, acked, dead, dropped, cancelled or copied, for who may have left its group or died
 --   moved     Groups: by topic and number of a group, how many were given another group
 --   dropped   Endings: by member, true for those of blocked that settle dropped
 --   left      Limits: by topic, members whose leases ended and whose slots are not given back yet

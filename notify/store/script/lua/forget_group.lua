@@ -23,15 +23,15 @@ local function without(record)
   return string.sub(record, 1, first - 1) .. string.sub(record, last + 1)
 end
 
-local members, ids = {}, try('ZRANGE', grouped_of(topic), text(n), text(n) .. '.5', 'BYSCORE', 'LIMIT', 0, most) or {}
-if not ids[1] then
+local members, entries = {}, try('ZRANGE', grouped_of(topic), text(n), text(n) .. '.5', 'BYSCORE', 'LIMIT', 0, most) or {}
+if not entries[1] then
   Groups.forget(topic, g)
   return { 0 }
 end
-for i, id in ipairs(ids) do members[i] = topic .. ':' .. id end
+for i, entry in ipairs(entries) do members[i] = Groups.member_of(topic, entry) end
 local records = Messages.records_of(members)
 for i, record in ipairs(records) do
   if record and Messages.options_of(record).group == name then call('HSET', MESSAGES, members[i], without(record)) end
 end
-call('ZREM', grouped_of(topic), unpack(ids, 1, #records))
+call('ZREM', grouped_of(topic), unpack(entries, 1, #records))
 return { #records }

@@ -6,7 +6,7 @@
 --   which it waits for, and then DUE is the end of all times; on_dead, go if dead ones of that count as ended.
 -- Reply: now in ms, then for each message: created, kept, replaced, moved, dropped or refused; its due time in ms (0: it ended, and its id is
 --   taken), or why it is refused: -1 to -6 as publish.lua, -7 it is leased, -8 it is dead, -9 the key of extras is foreign, -10 another message
---   waits for the group, -11 it would wait for itself, -12 its topic has branches, or behind a minus since when in ms its group is complete, or that which it waits for; the due time
+--   waits for the group, -11 it would wait for itself, or behind a minus since when in ms its group is complete, or that which it waits for; the due time
 --   before in ms, 0 if there was none; its state, '' if it is refused, but of -10 the other message, and of a complete group TOPIC:GROUP. Then of each
 --   that waits for a group its place, from 1 on, and how many of that are left.
 local refusal, us, now = Memory.refuse_to_grow()

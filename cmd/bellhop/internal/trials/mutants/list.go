@@ -843,7 +843,7 @@ var mutants = []mutant{
 		"a message joins a complete group",
 		change{
 			lua + "shared/callbacks.lua",
-			"    if since then return -since, one.topic .. ':' .. group end\n",
+			"    if since then return -since, Groups.home_of(one.topic) .. ':' .. group end\n",
 			"",
 		},
 		ofNotify, "TestAfterGroup",
@@ -888,8 +888,8 @@ var mutants = []mutant{
 		"the housekeeping takes members away that have records",
 		change{
 			lua + "shared/callbacks.lua",
-			"    Groups.touch(topic, doubtful_of(",
-			"    for _, member in ipairs(doubtful_of(topic, ids, score_of)) do call('ZREM', grouped_of(topic), string.sub(member, #topic + 2)) end\n    Groups.touch(topic, doubtful_of(",
+			"      Groups.touch(own, doubtful_of(",
+			"      for _, member in ipairs(doubtful_of(own, all, score_of)) do call('ZREM', grouped_of(own), string.sub(member, #own + 2)) end\n      Groups.touch(own, doubtful_of(",
 		},
 		ofStore, "TestGroupsAreMended",
 	},
@@ -978,7 +978,7 @@ var mutants = []mutant{
 		"a repair leaves an entry of nobody in a group",
 		change{
 			lua + "repair/groups.lua",
-			"if Repair.wrong('of nothing', member, KEY, 'removed') then call('ZREM', KEY, id) end",
+			"if Repair.wrong('of nothing', member, KEY, 'removed') then call('ZREM', KEY, entry) end",
 			"Repair.wrong('of nothing', member, KEY, 'removed')",
 		},
 		ofRepair, "TestDamagedGroups",
@@ -987,7 +987,7 @@ var mutants = []mutant{
 		"a repair does not see who is dead in a group",
 		change{
 			lua + "repair/groups.lua",
-			"local right = n + (try('ZSCORE', dead_of(topic), member) and 0.5 or 0)",
+			"local right = n + (try('ZSCORE', dead_of(topic_of(member)), member) and 0.5 or 0)",
 			"local right = score",
 		},
 		ofRepair, "TestDamagedGroups",
@@ -1032,8 +1032,8 @@ var mutants = []mutant{
 		"members leave a forgotten group whose records still name it",
 		change{
 			lua + "forget_group.lua",
-			"unpack(ids, 1, #records))\nreturn { #records }",
-			"unpack(ids))\nreturn { #ids }",
+			"unpack(entries, 1, #records))\nreturn { #records }",
+			"unpack(entries))\nreturn { #entries }",
 		},
 		ofStore, "TestForgetGroupOfLargeMessages",
 	},
@@ -1256,6 +1256,132 @@ var mutants = []mutant{
 			"for _, member in ipairs({}) do Seats.may_drop",
 		},
 		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy is in no group",
+		change{
+			lua + "shared/branches.lua",
+			"if w.grouped[1] then",
+			"if false then",
+		},
+		ofStore, "TestGroupsOfBranches|TestBranchHistories|TestGroups",
+	},
+	{
+		"a copy joins its group once it has its record",
+		change{
+			lua + "shared/branches.lua",
+			"  if w.grouped[1] then Groups.join(branch, w.grouped, t.now) end\n  for _, member in ipairs(w.drops) do Seats.may_drop(member, true) end\n  call('HSET', MESSAGES, unpack(w.records))\n",
+			"  for _, member in ipairs(w.drops) do Seats.may_drop(member, true) end\n  call('HSET', MESSAGES, unpack(w.records))\n  if w.grouped[1] then Groups.join(branch, w.grouped, t.now) end\n",
+		},
+		ofStore, "TestBranchHistories",
+	},
+	{
+		"what is copied counts as acknowledged in its group",
+		change{
+			lua + "shared/branches.lua",
+			"  if t.grouped[1] then Groups.touch(topic, t.grouped, 'copied') end\n",
+			"",
+		},
+		ofStore, "TestGroupsOfBranches|TestGroups",
+	},
+	{
+		"a group is not looked at whose last copy left its id to another",
+		change{
+			lua + "shared/branches.lua",
+			"if current.grouped then Callbacks.settle() end",
+			"",
+		},
+		ofStore, "TestGroupsOfBranches|TestGroups",
+	},
+	{
+		"a foreign index of groups stops the carrier",
+		change{
+			lua + "shared/branches.lua",
+			"if not ready or Groups.are_foreign(topic) then",
+			"if not ready then",
+		},
+		ofStore, "TestGroupsOfBranches",
+	},
+	{
+		"a group is looked at under the name of a branch",
+		change{
+			lua + "shared/callbacks.lua",
+			"OF_GROUP .. Groups.home_of(topic) ..",
+			"OF_GROUP .. topic ..",
+		},
+		ofStore, "TestGroupsOfBranches|TestGroups",
+	},
+	{
+		"a copy has the entry of its original",
+		change{
+			lua + "shared/groups.lua",
+			"  return branch and branch .. ':' or ''\n",
+			"  return ''\n",
+		},
+		ofStore, "TestGroupsOfBranches|TestGroups",
+	},
+	{
+		"a branch has groups of its own",
+		change{
+			"notify/store/script/library.go",
+			"\t\t\tif r.home {\n",
+			"\t\t\tif false {\n",
+		},
+		ofStore, "TestGroupsOfBranches|TestGroups",
+	},
+	{
+		"the housekeeping looks for copies in their topic",
+		change{
+			lua + "shared/callbacks.lua",
+			"local all = table_in(all_of, topic_of(member))",
+			"local all = table_in(all_of, topic)",
+		},
+		ofStore, "TestGroupsOfBranchesAreMended",
+	},
+	{
+		"an entry that is none of a copy holds a group for good",
+		change{
+			lua + "shared/groups.lua",
+			"(string.find(entry, '^@[^:]+:') and '' or ':')",
+			"(string.find(entry, '^@') and '' or ':')",
+		},
+		ofStore, "TestGroupsOfBranchesAreMended",
+	},
+	{
+		"a repair looks for dead copies in their topic",
+		change{
+			lua + "repair/groups.lua",
+			"dead_of(topic_of(member))",
+			"dead_of(topic)",
+		},
+		ofRepair, "TestDamagedGroups",
+	},
+	{
+		"a circle through a branch is none",
+		change{
+			lua + "shared/callbacks.lua",
+			"  local in_topic, in_group = Groups.home_of(one.topic), one.group\n",
+			"  local in_topic, in_group = one.topic, one.group\n",
+		},
+		ofNotify, "TestCircleOfGroups",
+	},
+	{
+		"who may publish to a branch alone holds back groups of its topic",
+		change{
+			"daemon/calls/client.go",
+			"branch != \"\" && m.Group != \"\"",
+			"branch == \"/\"",
+		},
+		"./daemon/httpapi", "TestAfterGroup",
+	},
+	{
+		"a search for a group passes over branches",
+		change{
+			"notify/find/parse.go",
+			"q.topics[i] = q.topics[i].WithBranches()",
+			"q.topics[i] = q.topics[i]",
+		},
+		"./notify/find", "TestFindGroupInBranches",
 	},
 	{
 		"a call copies as if originals cost nothing",

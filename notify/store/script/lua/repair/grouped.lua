@@ -7,7 +7,8 @@ local us, now = clock()
 local upto = tonumber(ARGV[4]) > 0 and now + ARGV[4] or 0
 
 local function examine(topic)
-  local index, has = try('ZSCORE', GROUPED, topic), is_topic(topic) and call('EXISTS', grouped_of(topic), groups_of(topic)) > 0
+  local index, may = try('ZSCORE', GROUPED, topic), is_topic(topic) and Groups.home_of(topic) == topic
+  local has = may and call('EXISTS', grouped_of(topic), groups_of(topic)) > 0
   if index == nil then return end -- a foreign key, which another step finds
   if has then
     local lacks = not index and Repair.wrong('index', topic, GROUPED, 'added')

@@ -63,15 +63,15 @@ local function examine_name(name)
   end
 end
 
-local function examine_member(id, score)
-  local member, n = topic .. ':' .. id, math.floor(score)
+local function examine_member(entry, score)
+  local member, n = Groups.member_of(topic, entry), math.floor(score)
   local record = call('HGET', MESSAGES, member)
   local group = record and not Messages.is_done(record) and string.find(record, '"group":"', 1, true) and Messages.options_of(record).group
-  local right = n + (try('ZSCORE', dead_of(topic), member) and 0.5 or 0)
+  local right = n + (try('ZSCORE', dead_of(topic_of(member)), member) and 0.5 or 0)
   if not group then
-    if Repair.wrong('of nothing', member, KEY, 'removed') then call('ZREM', KEY, id) end
-  elseif score ~= right and Groups.has(topic, id, group) and Repair.wrong('index', member, KEY, 'noted as dead, or not, as it is') then
-    call('ZADD', KEY, right, id)
+    if Repair.wrong('of nothing', member, KEY, 'removed') then call('ZREM', KEY, entry) end
+  elseif score ~= right and Groups.has(topic, entry, group) and Repair.wrong('index', member, KEY, 'noted as dead, or not, as it is') then
+    call('ZADD', KEY, right, entry)
   end
 end
 

@@ -1,5 +1,6 @@
 -- Branches. A topic whose settings name some is copied: each of its messages that is ready gets a copy in every branch, the topic TOPIC@NAME, and is
--- acknowledged. Only the carrier does so, and nobody else claims of the topic. A copy has the record of the original, and its due time.
+-- acknowledged. Only the carrier does so, and nobody else claims of the topic. A copy has the record of the original, and its due time; and it is in
+-- the same group, from before it has a record, so that no group is complete whose copies have not ended.
 --
 -- A step writes the copies, then takes the originals out. If a script stopped in between, the next step finds the copies that are there.
 
@@ -29,17 +30,15 @@ local function branches_of(topic, own)
 end
 
 -- Why settings of a topic may not become others, and of how many: -1, so many messages are ready that would need seats without branches; -2, there
--- would be so many branches; -3, messages of the topic are in groups; -4, it would have a limit beside branches. Nil: they may.
+-- would be so many branches; -3, it would have a limit beside branches. Nil: they may.
 function Branches.fault(topic, before, after)
   local had, all = Settings.branches_in(before), branches_of(topic, after)
   if #all > MOST then return -2, #all end
   if not all[1] then
     local ready = had and Seats.are_in(topic) and try('ZCARD', ready_of(topic)) or 0
     if ready > 0 then return -1, ready end
-  elseif not had and call('EXISTS', grouped_of(topic)) == 1 then
-    return -3, 0
   elseif Settings.get('concurrency', after) > 0 or Settings.get('rate', after) > 0 then
-    return -4, 0
+    return -3, 0
   end
 end
 
@@ -72,9 +71,9 @@ local function member_of(branch, id, record, there, seen, now)
   return member
 end
 
--- What a step is to write into a branch: members, their records, expiries and keys, and their places.
+-- What a step is to write into a branch: members, their records, expiries, keys and groups, and their places.
 local function copies_of(t, branch)
-  local w = { members = {}, records = {}, expiries = {}, keyed = {}, drops = {}, list = {} }
+  local w = { members = {}, records = {}, expiries = {}, keyed = {}, grouped = {}, drops = {}, list = {} }
   local names, seen = {}, {}
   for i, one in ipairs(t.copied) do names[i] = branch .. ':' .. one.id end
   local there = call('HMGET', MESSAGES, unpack(names))
@@ -87,6 +86,7 @@ local function copies_of(t, branch)
       w.list[#w.list + 1], w.list[#w.list + 2] = one.due, member
       if one.expiry then w.expiries[#w.expiries + 1], w.expiries[#w.expiries + 2] = text(one.expiry), member end
       if one.key then w.keyed[#w.keyed + 1], w.keyed[#w.keyed + 2] = string.sub(member, #branch + 2), one.key end
+      if one.group then w.grouped[#w.grouped + 1], w.grouped[#w.grouped + 2] = string.sub(member, #branch + 2), one.group end
       if one.drop then w.drops[#w.drops + 1] = member end
     end
   end
@@ -99,6 +99,7 @@ local function copy_into(c, t, branch)
   if not w.members[1] then return 0 end
   if w.expiries[1] then try('ZADD', EXPIRIES, unpack(w.expiries)) end
   if w.keyed[1] then Seats.note(branch, w.keyed) end
+  if w.grouped[1] then Groups.join(branch, w.grouped, t.now) end
   for _, member in ipairs(w.drops) do Seats.may_drop(member, true) end
   call('HSET', MESSAGES, unpack(w.records))
   local state, _, n
@@ -121,7 +122,7 @@ local function read(c, topic, own, most, branches)
   local runs, all_own = Claim.runs_of(ready, topic, members, dues)
   local t = {
     topic = topic, ready = ready, us = c.us, now = c.now, on_time = c.us, lease = -1, released = 0, receipt = c.us, members = members, runs = runs,
-    records = records, expiries = expiries, attempts = attempts, all_own = all_own, copied = {},
+    records = records, expiries = expiries, attempts = attempts, all_own = all_own, copied = {}, grouped = {},
   }
   t.leases = Claim.leases_of(t)
   local i = 0
@@ -134,7 +135,9 @@ local function read(c, topic, own, most, branches)
         if ttl > 0 then expiry = math.min(expiry and math.floor(expiry) or MAX, due + ttl) end
         t.copied[#t.copied + 1] = {
           id = string.sub(members[i], #topic + 2), record = record, due = due, expiry = expiry, key = options.key, drop = options.key and options.drop,
+          group = options.group,
         }
+        if options.group then t.grouped[#t.grouped + 1] = members[i] end
       end
     end
   end
@@ -155,8 +158,9 @@ end
 local function step(c, topic)
   local own = try('HGET', TOPICS, topic .. ':settings')
   local branches, ready = branches_of(topic, own), try('ZCARD', ready_of(topic))
-  if not ready then return Move.LATER end -- it is foreign
+  if not ready or Groups.are_foreign(topic) then return Move.LATER end
   if ready == 0 or not branches[1] or Settings.get('paused', own) == 1 then return nil end
+  if current.grouped then Callbacks.settle() end -- a copy may be given the id of one that ended in this call, and another group
   local t = Memory.has_room(c.now) and read(c, topic, own, math.max(math.floor(c.copies / (#branches + 1)), 1), branches)
   if not t then return AGAIN end
   c.copies = c.copies - #t.members * (#branches + 1)
@@ -164,6 +168,7 @@ local function step(c, topic)
   for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i] = copy_into(c, t, branch) end
   report(c, t)
   Claim.take(t, t.leases)
+  if t.grouped[1] then Groups.touch(topic, t.grouped, 'copied') end
   c.moved = c.moved + #t.members
   for i, n in ipairs(rings) do
     if n > 0 then Rings.ring(branches[i], n, c.us) end

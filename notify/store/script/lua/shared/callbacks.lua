@@ -24,11 +24,6 @@ local function callback_of(topic, g)
   if record and says(record, 'after_group', topic .. ':' .. g.name) then return g.callback, record end
 end
 
--- The callback of a group; nil if there is none, or it is gone.
-function Callbacks.of(topic, g)
-  return (callback_of(topic, g))
-end
-
 -- How many of a group have not ended: one that is dead has not, unless the callback goes all the same.
 function Callbacks.left(topic, g)
   return try('ZCOUNT', grouped_of(topic), text(g.n), text(g.n) .. (g.go and '' or '.5')) or math.huge
@@ -52,7 +47,7 @@ end
 
 -- Has the carrier look at a group.
 local function look_at(topic, name, now)
-  Rings.look_at(OF_GROUP .. topic .. ' ' .. name, now)
+  Rings.look_at(OF_GROUP .. Groups.home_of(topic) .. ' ' .. name, now)
 end
 
 -- Topic and name of the group in an entry of ALARMS; nil if that is of another kind.
@@ -62,12 +57,12 @@ end
 
 -- Whether a message would wait for itself: it is in a group that it waits for, or of which the callback is in one, and so on.
 local function is_circle(one, topic, name)
-  local in_topic, in_group = one.topic, one.group
+  local in_topic, in_group = Groups.home_of(one.topic), one.group
   for _ = 1, LINKS do
     if in_topic == topic and in_group == name then return true end
     local n = Groups.find(in_topic, in_group)
     local member, record = callback_of(in_topic, n > 0 and Groups.read(in_topic, n))
-    in_topic, in_group = member and topic_of(member), Messages.options_of(record).group
+    in_topic, in_group = member and Groups.home_of(topic_of(member)), Messages.options_of(record).group
     if not in_group or member == one.member then return false end
   end
   return true
@@ -78,8 +73,7 @@ function Callbacks.refusal(one)
   local group = one.group
   if group then
     local _, since = Groups.find(one.topic, group)
-    if since then return -since, one.topic .. ':' .. group end
-    if Settings.branches_in(try('HGET', TOPICS, one.topic .. ':settings')) then return -12 end
+    if since then return -since, Groups.home_of(one.topic) .. ':' .. group end
   end
   if not one.after_group then return nil end
   local topic, name = parts_of(one.after_group)
@@ -160,12 +154,13 @@ end
 
 -- The entries of those of some members that have one.
 local function entries_of(topic, touched)
-  local ids, entries = {}, {}
-  for member in pairs(touched) do ids[#ids + 1] = string.sub(member, #topic + 2) end
-  for i, score in ipairs(ids[1] and try('ZMSCORE', grouped_of(topic), unpack(ids)) or {}) do
-    local member = topic .. ':' .. ids[i]
+  local members, entries = {}, {}
+  for member in pairs(touched) do members[#members + 1] = member end
+  local names = Groups.entries_of(topic, members)
+  for i, score in ipairs(names[1] and try('ZMSCORE', grouped_of(topic), unpack(names)) or {}) do
+    local member = members[i]
     if score then
-      entries[#entries + 1] = { id = ids[i], member = member, how = touched[member], score = tonumber(score), n = math.floor(score) }
+      entries[#entries + 1] = { name = names[i], member = member, how = touched[member], score = tonumber(score), n = math.floor(score) }
     end
   end
   return entries
@@ -195,11 +190,11 @@ local function find_changes(w, topic, touched)
     local g, was_dead, is_dead = change.g, entry.score > entry.n, dead[i] and true or false
     local stays = record and not Messages.is_done(record) and (not g or says(record, 'group', g.name))
     if not stays then
-      w.gone[#w.gone + 1] = entry.id
+      w.gone[#w.gone + 1] = entry.name
       add_end(change, entry.how, 1)
       if not (g and g.go and was_dead) then change.fewer = change.fewer + 1 end
     elseif was_dead ~= is_dead then
-      w.scores[#w.scores + 1], w.scores[#w.scores + 2] = entry.n + (is_dead and 0.5 or 0), entry.id
+      w.scores[#w.scores + 1], w.scores[#w.scores + 2] = entry.n + (is_dead and 0.5 or 0), entry.name
       change.changes = true
       if g and g.go then change.fewer = change.fewer + (is_dead and 1 or -1) end
     end
@@ -292,7 +287,7 @@ end
 
 -- Has no callback of a topic's groups come until a time in ms, while a repair makes these anew.
 function Callbacks.hold(topic, upto)
-  try('ZADD', GROUPED, text(upto), topic)
+  try('ZADD', GROUPED, text(upto), Groups.home_of(topic))
 end
 
 -- Makes the callback of a group due if nobody is left: then the group is complete. One that was cancelled is forgotten. Returns false if it is to look again
@@ -310,10 +305,10 @@ function Callbacks.look(topic, name, now)
   return true, #(record or '')
 end
 
--- Those of some members whose entries may be wrong: they are in no place, or their score does not say whether they are dead.
-local function doubtful_of(topic, ids, score_of)
-  local doubtful, members, found = {}, {}, {}
-  for i, id in ipairs(ids) do members[i] = topic .. ':' .. id end
+-- Those of some members of a topic whose entries may be wrong: they are in no place, or their score does not say whether they are dead.
+local function doubtful_of(topic, members, score_of)
+  local doubtful, ids, found = {}, {}, {}
+  for i, member in ipairs(members) do ids[i] = string.sub(member, #topic + 2) end
   for _, place in ipairs({ LEASED, ready_of(topic), scheduled_of(topic) }) do
     for i, score in ipairs(try('ZMSCORE', place, unpack(members)) or {}) do found[i] = found[i] or score end
   end
@@ -321,7 +316,7 @@ local function doubtful_of(topic, ids, score_of)
   for i, member in ipairs(members) do
     local lives = found[i] or blocked[i] and string.find(blocked[i], ' %d')
     local is_dead = dead[i] and not lives
-    if not lives and not dead[i] or is_dead ~= (score_of[ids[i]] % 1 > 0) then doubtful[#doubtful + 1] = member end
+    if not lives and not dead[i] or is_dead ~= (score_of[member] % 1 > 0) then doubtful[#doubtful + 1] = member end
   end
   return doubtful
 end
@@ -345,10 +340,16 @@ end
 -- once all were seen. Returns the cursors for the next pages.
 function Callbacks.mend(topic, members, groups, n, now)
   local page = members ~= '-' and try('ZSCAN', grouped_of(topic), members, 'COUNT', n) or { '0', {} }
-  local ids, score_of = {}, {}
-  for i = 1, #page[2], 2 do ids[#ids + 1], score_of[page[2][i]] = page[2][i], tonumber(page[2][i + 1]) end
-  for from = 1, #ids, SOME do
-    Groups.touch(topic, doubtful_of(topic, { unpack(ids, from, math.min(from + SOME - 1, #ids)) }, score_of))
+  local all_of, score_of = {}, {} -- by the topic, which is this one or a branch of it
+  for i = 1, #page[2], 2 do
+    local member = Groups.member_of(topic, page[2][i])
+    local all = table_in(all_of, topic_of(member))
+    all[#all + 1], score_of[member] = member, tonumber(page[2][i + 1])
+  end
+  for own, all in pairs(all_of) do
+    for from = 1, #all, SOME do
+      Groups.touch(own, doubtful_of(own, { unpack(all, from, math.min(from + SOME - 1, #all)) }, score_of))
+    end
   end
   local heads = groups ~= '-' and try('HSCAN', groups_of(topic), groups, 'COUNT', math.ceil(n / 10)) or { '0', {} }
   for i = 1, #heads[2], 2 do

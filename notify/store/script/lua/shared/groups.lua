@@ -1,13 +1,36 @@
--- Groups. Messages of a topic that name one are its members: another message, the callback, waits until the last of them has ended, see
--- shared/callbacks.lua.
+-- Groups. Messages of a topic, and of its branches, that name one are its members: another message, the callback, waits until the last of them has
+-- ended, see shared/callbacks.lua. A branch has no groups of its own: its keys of groups are those of the topic before the @.
 --
--- grouped_of has ID → N of each member, N.5 while it is dead, where N is the number of its group. An entry is written before the record that
--- names the group, and removed behind that, last in a call. So wherever a script stops, no member is without one: a group may be held by an entry
--- of nobody, until the housekeeping finds that.
+-- grouped_of has ID → N of each member, and @BRANCH:ID → N of one in a branch; N.5 while it is dead, where N is the number of its group. An entry is
+-- written before the record that names the group, and removed behind that, last in a call. So wherever a script stops, no member is without one: a
+-- group may be held by an entry of nobody, until the housekeeping finds that.
 -- groups_of has of each group NAME → N, and behind a space since when it is complete; and #N → its head: NAME, then NAME=NUMBER of each, a space
 -- before it, and behind a newline the member of the callback, if there is one. And * → the last N. The counts in a head decide nothing.
 
 local NUMBERS = { 'opened', 'changed', 'acked', 'dead', 'dropped', 'cancelled', 'go', 'by', 'restoring', 'complete' }
+
+-- The topic that has the groups of a topic's messages.
+function Groups.home_of(topic)
+  return string.match(topic, '^[^@]*')
+end
+
+-- What stands before an id in the entry of a message of a topic.
+function Groups.before_id(topic)
+  local branch = string.match(topic, '@.+$')
+  return branch and branch .. ':' or ''
+end
+
+-- The member of an entry of a topic that is no branch.
+function Groups.member_of(topic, entry)
+  return topic .. (string.find(entry, '^@[^:]+:') and '' or ':') .. entry
+end
+
+-- The entries of messages of a topic.
+function Groups.entries_of(topic, members)
+  local entries, before = {}, Groups.before_id(topic)
+  for i, member in ipairs(members) do entries[i] = before .. string.sub(member, #topic + 2) end
+  return entries
+end
 
 -- Whether messages of a topic have keys, which counts as one, and whether some are in groups, which counts as two.
 function Groups.beside(topic)
@@ -63,12 +86,12 @@ end
 -- Has messages of a topic join groups, a list of id and name of each. Its died has the ids of those that are dead, and its restored is true if some
 -- are restored. Call it before their records are written.
 function Groups.join(topic, list, now)
-  call('ZADD', GROUPED, 'NX', 0, topic)
-  local number_of, entries = {}, {}
+  call('ZADD', GROUPED, 'NX', 0, Groups.home_of(topic))
+  local number_of, entries, before = {}, {}, Groups.before_id(topic)
   for i = 1, #list, 2 do
     local id, name = list[i], list[i + 1]
     number_of[name] = number_of[name] or Groups.open(topic, name, now, list.restored)
-    entries[i], entries[i + 1] = number_of[name] + (list.died and list.died[id] and 0.5 or 0), id
+    entries[i], entries[i + 1] = number_of[name] + (list.died and list.died[id] and 0.5 or 0), before .. id
   end
   call('ZADD', grouped_of(topic), unpack(entries))
 end
@@ -80,14 +103,14 @@ end
 
 -- Whether a message is in the group of a name.
 function Groups.has(topic, id, name)
-  local score, n = tonumber(try('ZSCORE', grouped_of(topic), id) or nil), Groups.find(topic, name)
+  local score, n = tonumber(try('ZSCORE', grouped_of(topic), Groups.before_id(topic) .. id) or nil), Groups.find(topic, name)
   if not score or n > 0 then return score ~= nil and math.floor(score) == n end
   local g = Groups.read(topic, math.floor(score))
   return g ~= nil and g.name == name
 end
 
--- Takes note that messages of a topic may have left their groups, or died, when this call ends: how is acked, dead, dropped or cancelled.
--- Callbacks.settle looks.
+-- Takes note that messages of a topic may have left their groups, or died, when this call ends: how is acked, dead, dropped or cancelled; or copied,
+-- which is not counted. Callbacks.settle looks.
 function Groups.touch(topic, members, how)
   local all = table_in(table_in(current, 'grouped'), topic)
   for _, member in ipairs(members) do all[member] = how or all[member] or 'cancelled' end
@@ -95,7 +118,8 @@ end
 
 -- Gives a message another group, or none. Call it before its record is written. Returns what takes that back.
 function Groups.put(topic, id, name, now)
-  local member, was = topic .. ':' .. id, tonumber(try('ZSCORE', grouped_of(topic), id) or nil)
+  local member, entry = topic .. ':' .. id, Groups.before_id(topic) .. id
+  local was = tonumber(try('ZSCORE', grouped_of(topic), entry) or nil)
   local left = was and math.floor(was)
   local function note(n)
     local all = table_in(table_in(current, 'moved'), topic)
@@ -110,19 +134,18 @@ function Groups.put(topic, id, name, now)
   end
   return function()
     Groups.touch(topic, { member })
-    if was then call('ZADD', grouped_of(topic), was, id) end
+    if was then call('ZADD', grouped_of(topic), was, entry) end
     if name and left then note(-1) end
   end
 end
 
 -- Has dead messages of a topic count as living again. Call it before they are.
 function Groups.revive(topic, members)
-  local ids, entries = {}, {}
-  for i, member in ipairs(members) do ids[i] = string.sub(member, #topic + 2) end
-  for i, score in ipairs(try('ZMSCORE', grouped_of(topic), unpack(ids)) or {}) do
-    if score and score % 1 > 0 then entries[#entries + 1], entries[#entries + 2] = math.floor(score), ids[i] end
+  local entries, living = Groups.entries_of(topic, members), {}
+  for i, score in ipairs(try('ZMSCORE', grouped_of(topic), unpack(entries)) or {}) do
+    if score and score % 1 > 0 then living[#living + 1], living[#living + 2] = math.floor(score), entries[i] end
   end
-  if not entries[1] then return end
-  call('ZADD', grouped_of(topic), unpack(entries))
+  if not living[1] then return end
+  call('ZADD', grouped_of(topic), unpack(living))
   Groups.touch(topic, members)
 end
