@@ -278,7 +278,7 @@ func (s Shard) GroupedTopics(ctx context.Context, on func(topic string)) error {
 // connection.
 func (s Shard) HandedListeners(ctx context.Context, on func(name string)) error {
 	return s.members(ctx, script.Keys.Alarms, func(entry string) {
-		if !strings.HasPrefix(entry, "/") && !strings.HasPrefix(entry, "=") { // a topic, or a group
+		if !strings.ContainsAny(entry[:min(1, len(entry))], "/=@") { // a topic, a group, or a topic that is copied into its branches
 			on(entry)
 		}
 	})

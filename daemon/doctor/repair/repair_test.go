@@ -398,6 +398,8 @@ func TestBranchesNeedNoSeats(t *testing.T) {
 	db := open(t)
 	storetest.Set(t, db, "orders", notify.SettingsChange{Branches: new("mail"), Paused: new(true)})
 	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "a", Key: "k"}, notify.Message{Topic: "orders", ID: "b", Key: "k"})
+	storetest.Set(t, db, "others", notify.SettingsChange{Branches: new("mail")})
+	storetest.Publish(t, db, notify.Message{Topic: "others", ID: "a"}) // of which the carrier is to know
 	if got, _ := run(t, db, false); got != nil {
 		t.Errorf("found %q", got)
 	}
