@@ -59,6 +59,9 @@ func (p *publishing) gather(ctx context.Context) {
 // held returns how many messages of a topic wait for groups that dead letters hold, or that messages do that are held themselves, and were given no
 // time.
 func (w *world) held(ctx context.Context, topic string) (n int64, err error) {
+	if _, branch := record.SplitBranch(topic); branch != "" { // its groups are those of its topic
+		return 0, nil
+	}
 	var waiting []store.Group
 	for cursor, more := "", true; more && err == nil; more = cursor != "" {
 		var groups []store.Group

@@ -107,6 +107,7 @@ type actor struct {
 	store     *notify.Store
 	shards    int  // of a sharded world; else zero
 	lodges    bool // in another database, where only workers and listeners in Go are
+	branches  bool // are there
 	inspector *notify.Inspector
 	dir       string // of the histories
 	name      string // worker-1
@@ -139,7 +140,7 @@ func play(role string) error {
 	}
 	defer store.Close()
 	a := &actor{publishing: publishing, store: store, shards: shards, dir: os.Getenv("FAULTS_DIR"), name: os.Getenv("FAULTS_NAME"), process: os.Getenv("FAULTS_PROCESS")}
-	a.lodges = os.Getenv("FAULTS_DATABASE") != "0"
+	a.lodges, a.branches = os.Getenv("FAULTS_DATABASE") != "0", os.Getenv("FAULTS_BRANCHES") != ""
 	if a.inspector, err = notify.NewInspector(store); err != nil {
 		return err
 	}

@@ -146,6 +146,9 @@ func (p *publishing) message() notify.Message {
 		topics = slices.Concat(handledTopics, handledTopics, claimedTopics, claimedTopics, []string{slowTopic, onceTopic, keyedTopic})
 	}
 	m := notify.Message{Topic: topics[p.rnd.IntN(len(topics))], ID: p.nextID(), Body: []byte("x")[p.n%2:]} // every other body is empty
+	if p.branches && p.rnd.IntN(5) == 0 {
+		m.Topic = branchedTopic
+	}
 	if p.rnd.IntN(4) > 0 {
 		m.Delay = time.Duration(p.rnd.IntN(1500)) * time.Millisecond
 	}
@@ -164,6 +167,9 @@ func (p *publishing) message() notify.Message {
 		if m.Key = []string{"", "a", "b", "c"}[p.rnd.IntN(4)]; m.Key != "" && p.rnd.IntN(4) == 0 {
 			m.IfBusy = "drop"
 		}
+	}
+	if m.Topic == branchedTopic {
+		p.branch(&m)
 	}
 	if slices.Contains(groupedTopics, m.Topic) {
 		askFor(p.rnd.IntN, &m)

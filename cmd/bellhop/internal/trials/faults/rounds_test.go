@@ -124,11 +124,12 @@ func bounds(p plan, watch *standstill.Watch) history.Bounds {
 	b := history.Bounds{
 		Attempts:  store.DefaultAttempts,
 		Stood:     watch.Within,
-		Ordered:   []string{orderedTopic, webOrderedTopic, askedOrderedTopic},
+		Ordered:   []string{orderedTopic, webOrderedTopic, askedOrderedTopic, steadyBranch},
 		Told:      []string{commandedTopic},
 		Spares:    commandKinds(),
+		Branches:  map[string][]string{branchedTopic: {steadyBranch, failingBranch}},
 		Limited:   map[string]history.Limit{limitedTopic: limits},
-		Bulk:      []string{byHandTopic, webOrderedTopic, askedOrderedTopic}, // of one caller, whose lost answers the next waits for
+		Bulk:      []string{byHandTopic, webOrderedTopic, askedOrderedTopic, steadyBranch}, // of one caller, whose lost answers the next waits for
 		Pushed:    []string{hookedTopic},
 		PushedAll: broadcastTopics,
 		Late:      reach.Heartbeat + slack,

@@ -60,6 +60,9 @@ func (a *actor) work(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := a.handleCopies(sub, dice); err != nil {
+		return err
+	}
 	if a.name == orderly {
 		handle := func(ctx context.Context, d *subscribers.Delivery) error { return a.handle(ctx, d, dice, false) }
 		if err := sub.Handle(orderedTopic, handle, subscribers.HandleOptions{Concurrency: 1}); err != nil {
@@ -142,6 +145,8 @@ func (a *actor) handle(ctx context.Context, d *subscribers.Delivery, dice *dice,
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 		op.End(history.Unknown, history.Record{Error: text(err)})
+	case errors.Is(err, subscribers.ErrBury):
+		op.End(history.No, history.Record{Error: text(err), State: "dead"})
 	case err != nil:
 		op.End(history.No, history.Record{Error: text(err)})
 	default:

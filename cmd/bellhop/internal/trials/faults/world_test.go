@@ -42,11 +42,12 @@ const (
 
 // A world is the servers of a round and the crew that uses them.
 type world struct {
-	dir    string // of the histories and logs
-	seed   uint64
-	before string        // program of the version before; empty: all are of the present one
-	lease  time.Duration // of the carrier
-	log    *history.Log  // of the harness
+	dir      string // of the histories and logs
+	seed     uint64
+	before   string        // program of the version before; empty: all are of the present one
+	branches string        // of a topic; empty: there are none
+	lease    time.Duration // of the carrier
+	log      *history.Log  // of the harness
 
 	upgraded atomic.Bool // to the newest format, so that no program of the version before can start
 
@@ -77,7 +78,7 @@ type world struct {
 
 // newWorld starts the servers and two daemons with a carrier's lease, and returns when one of them carries.
 func newWorld(ctx context.Context, dir string, p plan, lease time.Duration) (w *world, err error) {
-	w = &world{dir: dir, seed: p.Seed, before: p.Before, fsync: p.Fsync, ahead: p.Ahead, lease: lease, ports: make(map[string]int)}
+	w = &world{dir: dir, seed: p.Seed, before: p.Before, branches: p.branches(), fsync: p.Fsync, ahead: p.Ahead, lease: lease, ports: make(map[string]int)}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -155,6 +156,10 @@ func (w *world) setDefaults(ctx context.Context) error {
 	_, err = w.inspector.Set(ctx, limitedTopic, notify.SettingsChange{
 		Concurrency: new(limits.Concurrency), Rate: new(record.Rate(limits.PerSecond) * record.PerSecond), Burst: new(limits.Burst),
 	})
+	if err != nil || w.branches == "" {
+		return err
+	}
+	_, err = w.inspector.Set(ctx, branchedTopic, notify.SettingsChange{Branches: &w.branches})
 	return err
 }
 
@@ -367,7 +372,7 @@ func actorProgram(m *member) child.Program {
 		"FAULTS_ROLE="+role, "FAULTS_NAME="+m.name, "FAULTS_PROCESS="+m.id(), "FAULTS_DIR="+m.w.dir,
 		"FAULTS_SEED="+strconv.FormatUint(m.w.seed+uint64(100*n+m.life), 10),
 		"FAULTS_REDIS="+c.URL, "FAULTS_MASTER="+c.Master, "FAULTS_REPLICAS="+strconv.Itoa(c.WaitReplicas), "FAULTS_SHARDS="+strconv.Itoa(c.Shards),
-		"FAULTS_DATABASE="+strconv.Itoa(m.w.number), "FAULTS_OUTBOX="+m.outboxURL(), "FAULTS_HOOK="+address(m.w.ports[hook]),
+		"FAULTS_DATABASE="+strconv.Itoa(m.w.number), "FAULTS_BRANCHES="+m.w.branches, "FAULTS_OUTBOX="+m.outboxURL(), "FAULTS_HOOK="+address(m.w.ports[hook]),
 		"FAULTS_NATS=nats://"+m.addr("nats"), "FAULTS_HTTP=http://"+m.addr("daemon-1")+",http://"+m.addr("daemon-2"))}
 }
 

@@ -25,6 +25,8 @@ type Bounds struct {
 	Beside time.Duration // lateness of topics of Apart while a fault hits other shards
 	Apart  []string      // topics of which messages are claimed by claims of no other topic
 
+	Branches map[string][]string // of topics that have some, each as TOPIC@NAME
+
 	Told      []string         // topics of which each handout without a fault is recorded, also those by others
 	Limited   map[string]Limit // topics that have limits: how late their messages are is not checked
 	Bulk      []string         // topics of which many messages are due at once, and wait for hands: the same

@@ -73,6 +73,7 @@ func (c *checker) checkMessage(m *message) {
 	c.handedOut(m)
 	c.receipts(m)
 	c.givenTwice(m)
+	c.copiedTwice(m)
 	c.tooLate(m)
 	c.leases(m)
 	c.buried(m)

@@ -32,6 +32,11 @@
 // to. Positions, epochs and what Redis may forget are compared within a shard; a fault may
 // concern some shards only, and what is in others is late by no more than Bounds.Beside.
 //
+// # Branches
+//
+// What is published to a topic that has branches (Bounds.Branches) is handled there, as a
+// message of each branch. Its publishes, cancels and reschedules are recorded once, of the topic.
+//
 // # What to record
 //
 // An id belongs to one message, or each publish of it has a Version, which is in the body:

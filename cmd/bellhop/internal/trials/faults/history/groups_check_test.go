@@ -109,6 +109,9 @@ var rightGroups = map[string]string{
 	"a callback that was given a time": gathered + `
 		7-8 p reschedule done ok due=60` + comes + `
 		90-91 w ack b ok receipt=1032`,
+	"a callback that was given a later time": gathered + `
+		7-8 p reschedule done ok due=600
+		36-37 w ack b ok receipt=1032` + comes,
 	"a dead one that is held": gathered + `
 		36-37 w bury b ok receipt=1032 state=dead
 		400 h drained

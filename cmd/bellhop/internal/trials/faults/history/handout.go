@@ -46,7 +46,7 @@ func (c *checker) first(m *message, h *handout) {
 
 // next checks a handout against the one before it.
 func (c *checker) next(m *message, before, h *handout) {
-	if c.settled(before, Ack) != nil || c.rolledBack(m, before, h) {
+	if c.settled(before, Ack) != nil || c.rolledBack(m, before, h) || c.halfCopied(m, before.at, before.at) {
 		return // a case for Again, or nothing is certain
 	}
 	w := c.ways(m, before, h)

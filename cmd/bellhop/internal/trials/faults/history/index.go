@@ -61,16 +61,19 @@ func (c *checker) file(o *op) error {
 	r := o.call
 	switch r.Op {
 	case Publish, Broadcast:
-		m := c.message(r)
-		m.broadcast = r.Op == Broadcast
-		m.publishes = append(m.publishes, o)
-		m.key = r.Key
+		for _, m := range c.withCopies(r) {
+			m.broadcast = r.Op == Broadcast
+			m.publishes = append(m.publishes, o)
+			m.key = r.Key
+		}
 	case Cancel:
-		m := c.message(r)
-		m.cancels = append(m.cancels, o)
+		for _, m := range c.withCopies(r) {
+			m.cancels = append(m.cancels, o)
+		}
 	case Reschedule:
-		m := c.message(r)
-		m.reschedules = append(m.reschedules, o)
+		for _, m := range c.withCopies(r) {
+			m.reschedules = append(m.reschedules, o)
+		}
 	case Requeue:
 		m := c.message(r)
 		m.requeues = append(m.requeues, o)
@@ -202,6 +205,7 @@ func (c *checker) relate() {
 		}
 	}
 	c.identify()
+	c.relateCopies()
 	for _, m := range c.messages {
 		m.relate(c.clock)
 		if m.key != "" {

@@ -25,6 +25,9 @@ type message struct {
 	awaits      []*op
 	rows        []*op // Archive
 	pushes      []*op // Push
+
+	original *message // of a copy
+	first    *message // of a copy under an id of its own that which has its original's
 }
 
 // of returns what messages of one key have in common.

@@ -29,7 +29,7 @@ func (c *checker) unpublished(m *message) {
 
 // lost finds messages that are missing. unsent is for broadcasts.
 func (c *checker) lost(m *message) {
-	if m.broadcast || len(c.where(m)) > 0 {
+	if m.broadcast || len(c.where(m)) > 0 || c.isCopied(m) {
 		return
 	}
 	for _, p := range m.publishes {
@@ -43,7 +43,7 @@ func (c *checker) lost(m *message) {
 // cancelled finds messages that came after an acknowledged cancel.
 func (c *checker) cancelled(m *message) {
 	for _, cancel := range m.cancels {
-		if !cancel.ok() || c.forgot(cancel) || m.lives() > 1 {
+		if !cancel.ok() || c.forgot(cancel) || m.lives() > 1 || c.halfCopied(m, cancel.from(), cancel.to()) {
 			continue
 		}
 		for _, h := range m.handouts {
@@ -66,7 +66,7 @@ func (c *checker) again(m *message) {
 	}
 	for i, h := range m.handouts {
 		ack := c.settled(h, Ack)
-		if ack == nil {
+		if ack == nil || c.halfCopied(m, h.at, h.at) {
 			continue
 		}
 		if i+1 < len(m.handouts) && m.handouts[i+1].latest() >= ack.from() { // else it was stale

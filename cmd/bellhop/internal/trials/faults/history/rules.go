@@ -10,14 +10,14 @@ type Rule string
 
 // The rules.
 const (
-	Lost         Rule = "lost"          // a message whose publish was acknowledged is settled, or still there
+	Lost         Rule = "lost"          // a message whose publish was acknowledged is settled, or still there, in each branch
 	Unpublished  Rule = "unpublished"   // only published messages are handed out, sent or there
 	Early        Rule = "early"         // no message is handed out or sent before it is due
 	Expired      Rule = "expired"       // no message is handed out after its time to live
 	Cancelled    Rule = "cancelled"     // no message is handed out after its cancel was acknowledged
 	Stopped      Rule = "stopped"       // no lease is extended after its message was to be cancelled, and what is not acknowledged then is gone
 	Again        Rule = "again"         // no message is handed out after its acknowledgement was confirmed
-	Double       Rule = "double"        // no message is handed out twice unless its lease expired or it was given back
+	Double       Rule = "double"        // no message is handed out twice unless its lease expired or it was given back, nor is in a branch twice
 	Attempts     Rule = "attempts"      // attempts count as documented
 	Hands        Rule = "hands"         // nobody is handed more messages at a time than it asked for
 	Receipts     Rule = "receipts"      // no stale or unknown receipt settles a message, and none is given twice

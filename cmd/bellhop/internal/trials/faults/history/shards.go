@@ -7,11 +7,14 @@ import (
 	"hash/crc32"
 	"strconv"
 	"strings"
+
+	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// shardOf returns the number of a topic's shard: the CRC-32 of what is before a branch modulo the number of shards.
+// shardOf returns the number of a topic's shard: the CRC-32 modulo the number of shards of what is before a branch, and behind the beginning of a topic of
+// deaths.
 func (b *Bounds) shardOf(topic string) int {
-	of, _, _ := strings.Cut(topic, "@")
+	of, _, _ := strings.Cut(strings.TrimPrefix(topic, record.DeadPrefix), "@")
 	return int(crc32.ChecksumIEEE([]byte(of)) % uint32(max(b.Shards, 1)))
 }
 

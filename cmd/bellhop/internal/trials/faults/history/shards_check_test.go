@@ -52,6 +52,9 @@ var wrongShards = map[history.Rule]map[string]string{
 		"what the other shard may forget": `
 			0-2 p publish m ok due=0
 			10-20 fault power shards=1 loss=1000`,
+		"in a branch of what the other shard may forget": `
+			0-2 p publish m ok topic=t@a due=0
+			10-20 fault power shards=1 loss=1000`,
 	},
 	history.Order: {
 		"received out of the order of its shard": `
@@ -70,6 +73,11 @@ var wrongShards = map[history.Rule]map[string]string{
 			0-2 p broadcast b ok topic=t due=20
 			0-2 p broadcast c ok topic=f due=30
 			final log t/b 31
+			final log f/c 30`,
+		"deaths in a branch sent out of the order of its shard": `
+			0-2 p broadcast b ok topic=$dead.t@d due=20
+			0-2 p broadcast c ok topic=f due=30
+			final log $dead.t@d/b 31
 			final log f/c 30`,
 	},
 	history.Missed: {

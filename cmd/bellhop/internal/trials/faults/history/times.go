@@ -29,6 +29,12 @@ func (c *checker) early(m *message, h *handout) {
 // dueWrites returns the operations that may have set the due time at which a message was
 // handed out, or none if they are unknown.
 func (c *checker) dueWrites(m *message, h *handout) []*op {
+	if slices.ContainsFunc(m.reschedules, func(r *op) bool { return c.halfCopied(m, r.from(), min(r.to(), h.at)) }) {
+		return nil
+	}
+	if slices.ContainsFunc(m.publishes, func(p *op) bool { return p.call.AfterGroup != "" }) {
+		return nil // it comes with its group, whatever time it was given
+	}
 	var writes []*op
 	for _, w := range slices.Concat(m.publishes, m.reschedules, m.requeues, m.settles) {
 		if w.maybe() && w.from() <= h.latest() && w.call.Op != Ack && w.call.Op != Extend {
