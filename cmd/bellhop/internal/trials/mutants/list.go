@@ -1438,6 +1438,60 @@ var mutants = []mutant{
 		ofStore, "TestBranches|TestBranchHistories",
 	},
 	{
+		"copying goes on where memory is short",
+		change{
+			lua + "shared/branches.lua",
+			"Memory.has_room(c.now) and ",
+			"",
+		},
+		ofStore, "TestBranchesWithoutMemory",
+	},
+	{
+		"what is to be copied is handed over",
+		change{
+			lua + "shared/handover.lua",
+			"Limits.are_in(own)",
+			"Limits.has_slots(own)",
+		},
+		ofStore, "TestBranchesAreNotHandedOver",
+	},
+	{
+		"copying waits until schedules are settled",
+		change{
+			lua + "shared/alarms.lua",
+			"Alarms.goes_on = true\n",
+			"",
+		},
+		ofStore, "TestBranchesWhileSchedulesAreSettled",
+	},
+	{
+		"a message that needs no seat passes a line from before",
+		change{
+			lua + "shared/seats.lua",
+			" and call('EXISTS', line_of(topic)) == 0 then",
+			" then",
+		},
+		ofStore, "TestBranchesOfALine",
+	},
+	{
+		"what is called up to be copied is due then",
+		change{
+			lua + "shared/seats.lua",
+			"copied and 0 or now",
+			"now",
+		},
+		ofStore, "TestBranchesOfALine",
+	},
+	{
+		"what was called up before there were branches is copied behind its line",
+		change{
+			lua + "shared/seats.lua",
+			"if copied and first then go_before",
+			"if false then go_before",
+		},
+		ofStore, "TestBranchesOfALine",
+	},
+	{
 		"a repair gives seats where they are not needed",
 		change{
 			lua + "repair/seats.lua",
