@@ -45,9 +45,10 @@ func (s Shard) notePush(ctx context.Context, name string, pause time.Duration, a
 }
 
 // tried fills in what tried.lua noted: of a push to NATS a stream, of an endpoint that fails its last try, of any other that it is closed, if
-// it still is. It fills in nothing if that is foreign.
+// it still is, and the clock was not set back since: it may have been over. It fills in nothing if that is foreign.
 func (p *Push) tried(text string, now time.Time) {
-	ms, answer, whole := strings.Cut(text, " ")
+	times, answer, whole := strings.Cut(text, " ")
+	ms, since, _ := strings.Cut(times, "-")
 	switch at := record.TimeOf(ms).UTC(); {
 	case !whole || at.IsZero():
 	case p.IsNATS():
@@ -56,7 +57,7 @@ func (p *Push) tried(text string, now time.Time) {
 		}
 	case p.Failing != nil:
 		p.Failing.Next, p.Failing.Answer = at, answer
-	case at.After(now):
+	case at.After(now) && !record.TimeOf(since).After(now):
 		p.Closed = &PushClosure{Until: at, Answer: answer, Left: at.Sub(now)}
 	}
 }

@@ -251,3 +251,32 @@ func TestPushTopics(t *testing.T) {
 		t.Errorf("%v are leased, %v", n, err)
 	}
 }
+
+// An endpoint that wants no request for some time is asked again where the clock was set back behind that, and what it says then is noted.
+func TestClosedBeforeTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	db := storetest.Open(t)
+	home := db.Home()
+	storetest.Must(t, home.ChangePush(t.Context(), "crm", func(*store.Push) (*store.Push, error) {
+		return &store.Push{Name: "crm", Topics: []string{"order.paid"}, URL: "https://crm.example", Secrets: []string{"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, nil
+	}))
+	closure := func() string {
+		t.Helper()
+		p, err := home.Push(t.Context(), "crm")
+		storetest.Must(t, err)
+		if p.Closed == nil {
+			return ""
+		}
+		return p.Closed.Answer
+	}
+	storetest.Must(t, home.ClosePush(t.Context(), "crm", time.Hour, "HTTP 503"))
+	storetest.Is(t, "closed", closure(), "HTTP 503")
+	storetest.Must(t, home.ClosePush(t.Context(), "crm", time.Minute, "HTTP 429"))
+	storetest.Is(t, "closed for longer", closure(), "HTTP 503")
+
+	ahead := time.Now().Add(time.Hour).UnixMilli() // the time before the clock was set back
+	storetest.Must(t, db.Client().HSet(t.Context(), home.Keys().Pushes(), "*crm", fmt.Sprintf("%d-%d HTTP 503", ahead+1000, ahead)).Err())
+	storetest.Is(t, "closed before the clock was set back", closure(), "")
+	storetest.Must(t, home.ClosePush(t.Context(), "crm", time.Minute, "HTTP 429"))
+	storetest.Is(t, "closed since", closure(), "HTTP 429")
+}

@@ -121,8 +121,9 @@
 //	logouts                 zset     logins to the console that ended before their time; it has a time to live → ms until which their
 //	                                 cookies would be good
 //	pushes                  hash     pushes, in the first shard; as a channel, the name of one that was changed → JSON, see Push; of *,
-//	                                 how often they were changed; of *NAME, of one that fails or is closed, ms when it is asked next, and
-//	                                 the last answer, of one to NATS ms, a subject and the stream that stores it
+//	                                 how often they were changed; of *NAME, of one that fails, or is closed, ms when it is asked next, of
+//	                                 this -ms when it was closed, and the last answer, of one to NATS ms, a subject and the stream that
+//	                                 stores it
 //	schedules-due           zset     TOPIC:NAME of all schedules → ms at which the carrier looks at it: it is to be filled then; inf:
 //	                                 it is paused, or at its end
 //	schedules:TOPIC         hash     names of schedules → state: NAME=NUMBER of each, a space before it: revision, cursor, fell, made,

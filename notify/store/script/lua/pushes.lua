@@ -1,7 +1,7 @@
 -- Reads the pushes.
 -- ARGV: names, to read those alone; none for all.
 -- Reply: now in ms; then name and JSON of each, in no order; under * how often they were changed, of all; under *NAME when it is asked next, in
---   ms, and the last answer, of one that fails, or that is closed until then; of one to NATS see tried.lua.
+--   ms, of one that is closed until then -ms when it was, and the last answer, of one that fails, or is closed; of one to NATS see tried.lua.
 local _, now = clock()
 local found = { now }
 if #ARGV == 0 then
