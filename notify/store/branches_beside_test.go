@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,19 +69,34 @@ func TestBranchesWhileSchedulesAreSettled(t *testing.T) {
 	p.Play(`is topic=orders@mail a=ready`)
 }
 
-// A subscriber that waits with a free hand is handed what is published, or due, of a topic that has no branches alone.
-func TestBranchesAreNotHandedOver(t *testing.T) {
+// A subscriber that waits with a free hand is handed the only copy of a step, and what is published, or due, of a topic that has no branches.
+func TestBranchesAreHandedOver(t *testing.T) {
 	t.Parallel()
-	for state, settings := range map[string]string{"leased": "set lease=1h", "none": "set branches=mail"} {
-		for name, publish := range map[string]string{"at once": "publish a", "later": "publish a delay=1h\n\thasten 2h"} {
-			t.Run(state+" "+name, func(t *testing.T) {
-				t.Parallel()
-				p := storetest.NewPlayer(t, storetest.Scenario{})
-				storetest.Subscribe(t, p.Store, p.Shard.Keys().Hands("desk"))
-				storetest.Must(t, storetest.ErrOf(p.Shard.Claim(t.Context(), store.Claim{Topic: p.Topic, Max: 1, Inbox: reach.NewInbox("desk", true)})))
-				p.Play(settings + "\n\t" + publish + "\n\tcarry\n\tis a=" + state)
-			})
-		}
+	for name, c := range map[string]struct{ waits, inbox, text string }{
+		"a plain message at once": {"orders", "desk", "publish a\n carry\n is a=leased"},
+		"a plain message later":   {"orders", "desk", "publish a delay=1h\n hasten 2h\n carry\n is a=leased"},
+		"an original at once":     {"orders", "desk", "set branches=mail\n publish a\n carry\n is a=none\n is topic=orders@mail a=ready"},
+		"an original later":       {"orders", "desk", "set branches=mail\n publish a delay=1h\n hasten 2h\n carry\n is a=none\n is topic=orders@mail a=ready"},
+		"a copy at once":          {"orders@mail", "desk", "set branches=mail,points\n publish a\n carry\n is topic=orders@mail a=leased\n is topic=orders@points a=ready"},
+		"a copy later":            {"orders@mail", "desk", "set branches=mail\n publish a delay=1h\n hasten 2h\n carry\n is topic=orders@mail a=leased"},
+		"the second of two":       {"orders@mail", "desk", "set branches=mail\n publish a\n carry\n publish b\n carry\n is topic=orders@mail a=leased b=ready"},
+		"two":                     {"orders@mail", "desk", "set branches=mail\n publish a b\n carry\n is topic=orders@mail a=ready b=ready"},
+		"a copy with a key":       {"orders@mail", "desk", "set branches=mail\n publish a key=k\n carry\n is topic=orders@mail a=ready"},
+		"a large copy":            {"orders@mail", "desk", "set branches=mail\n publish a body=" + strings.Repeat("x", 4096) + "\n carry\n is topic=orders@mail a=ready"},
+		"an expired copy":         {"orders@mail", "desk", "set branches=mail branch_ttl=1h\n publish a delay=1h\n hasten 2h\n carry\n is topic=orders@mail a=ready"},
+		"behind what is overdue":  {"orders@mail", "desk", "publish z topic=orders@mail delay=1h\n set branches=mail\n publish a\n hasten 2h topic=orders@mail\n carry\n is topic=orders@mail a=ready z=leased"},
+		"to nobody":               {"orders@mail", "gone", "set branches=mail\n publish a\n carry\n is topic=orders@mail a=ready\n claim 1 topic=orders@mail = a"},
+		"in a branch that is paused": {
+			"orders@mail", "desk", "set branches=mail\n pause topic=orders@mail\n publish a\n carry\n is topic=orders@mail a=ready",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := storetest.NewPlayer(t, storetest.Scenario{})
+			storetest.Subscribe(t, p.Store, p.Shard.Keys().Hands("desk"))
+			storetest.Must(t, storetest.ErrOf(p.Shard.Claim(t.Context(), store.Claim{Topic: c.waits, Max: 1, Inbox: reach.NewInbox(c.inbox, true)})))
+			p.Play(c.text)
+		})
 	}
 }
 

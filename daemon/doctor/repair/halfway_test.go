@@ -70,10 +70,12 @@ var halfways = []halfway{
 	{name: "publish behind", ready: isBehind, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"before", "new"}},
 	{name: "publish one later", call: publishes(notify.Message{ID: "new", Delay: time.Hour}), again: unpublished, stays: []string{"new"}},
 	{name: "publish one now", call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
-	{name: "hand over", ready: awaits, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
-	{name: "hand over to nobody", ready: awaitsInVain, call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
-	{name: "hand over what is due", ready: both(isOverdue("a"), awaits), stays: []string{"a"}, call: carries},
-	{name: "hand over what is due to nobody", ready: both(isOverdue("a"), awaitsInVain), stays: []string{"a"}, call: carries},
+	{name: "hand over", ready: awaits(mail), call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
+	{name: "hand over to nobody", ready: awaitsInVain(mail), call: publishes(notify.Message{ID: "new"}), again: unpublished, stays: []string{"new"}},
+	{name: "hand over what is due", ready: both(isOverdue("a"), awaits(mail)), stays: []string{"a"}, call: carries},
+	{name: "hand over what is due to nobody", ready: both(isOverdue("a"), awaitsInVain(mail)), stays: []string{"a"}, call: carries},
+	{name: "hand over a copy", ready: both(isToBeCopied, awaits(mailBranch)), stays: []string{"a"}, call: carries},
+	{name: "hand over a copy to nobody", ready: both(isToBeCopied, awaitsInVain(mailBranch)), stays: []string{"a"}, call: carries},
 	{name: "confirm", ready: isHanded("a"), stays: []string{"a"}, call: confirms},
 	{name: "carry what was handed over", ready: both(isHanded("a"), leaseEnds), stays: []string{"a"}, call: carries},
 	{name: "announce", call: publishes(notify.Message{ID: "new", Delay: time.Hour, Broadcast: true}), again: announced},
@@ -353,27 +355,38 @@ func leaseEnds(t *testing.T, db *notify.Store) {
 	})
 }
 
+// isToBeCopied publishes a message of a topic with a branch.
+func isToBeCopied(t *testing.T, db *notify.Store) {
+	_, name := record.SplitBranch(mailBranch)
+	storetest.Set(t, db, mail, notify.SettingsChange{Branches: &name})
+	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a")})
+}
+
 // awaits has an inbox wait that takes hand-overs and answers none.
-func awaits(t *testing.T, db *notify.Store) {
-	up := make(chan bool, 1)
-	storetest.Run(t, func(ctx context.Context) error {
-		db.Subscribe(ctx, func(e store.Event) {
-			select {
-			case up <- e.Kind == reach.Subscribed:
-			default:
-			}
-		}, db.Of(mail).InboxChannel(reach.NewInbox("hung", true)))
-		return nil
-	})
-	storetest.Receive(t, "the inbox is subscribed", up)
-	inboxWaits(t, db, "hung")
+func awaits(topic string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, db *notify.Store) {
+		up := make(chan bool, 1)
+		storetest.Run(t, func(ctx context.Context) error {
+			db.Subscribe(ctx, func(e store.Event) {
+				select {
+				case up <- e.Kind == reach.Subscribed:
+				default:
+				}
+			}, db.Of(mail).InboxChannel(reach.NewInbox("hung", true)))
+			return nil
+		})
+		storetest.Receive(t, "the inbox is subscribed", up)
+		inboxWaits(t, db, topic, "hung")
+	}
 }
 
 // awaitsInVain has an inbox wait that nobody is subscribed to any more.
-func awaitsInVain(t *testing.T, db *notify.Store) { inboxWaits(t, db, "gone") }
+func awaitsInVain(topic string) func(*testing.T, *notify.Store) {
+	return func(t *testing.T, db *notify.Store) { inboxWaits(t, db, topic, "gone") }
+}
 
-func inboxWaits(t *testing.T, db *notify.Store, id string) {
-	if got, err := db.Of(mail).Claim(t.Context(), store.Claim{Topic: mail, Max: 1, Inbox: reach.NewInbox(id, true)}); err != nil || !got.Short {
+func inboxWaits(t *testing.T, db *notify.Store, topic, id string) {
+	if got, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: reach.NewInbox(id, true)}); err != nil || !got.Short {
 		t.Fatalf("the inbox does not wait: %+v, %v", got, err)
 	}
 }
@@ -381,7 +394,7 @@ func inboxWaits(t *testing.T, db *notify.Store, id string) {
 // isHanded hands a message over to an inbox that does not answer.
 func isHanded(id string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
-		awaits(t, db)
+		awaits(mail)(t, db)
 		storetest.Publish(t, db, notify.Message{Topic: mail, ID: id, Body: []byte(id)})
 	}
 }
@@ -763,7 +776,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	keys := db.Keys()
 	for _, key := range []string{
 		keys.ScheduledTopics(), keys.Leased(), keys.Expiries(), keys.Messages(), keys.Attempts(), keys.ReadyTopics(), keys.Deaths(), keys.Topics(),
-		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Endings(), keys.Hooks(), keys.Ready(mail), keys.Ready(mailBranch), keys.Waiting(mail), keys.Dead(mail), keys.Scheduled(mail),
+		keys.Broadcasts(), keys.Extras(), keys.Taken(), keys.Claims(), keys.Endings(), keys.Hooks(), keys.Ready(mail), keys.Ready(mailBranch), keys.Waiting(mail), keys.Waiting(mailBranch), keys.Dead(mail), keys.Scheduled(mail),
 		keys.GroupedTopics(), keys.Grouped(mail), keys.GroupsOf(mail), keys.KeyedTopics(), keys.KeysOf(mail), keys.Seats(mail), keys.Line(mail), keys.Heads(mail), keys.Slots(mail),
 		keys.Alarms(), keys.PausedTopics(), keys.TopicNames(), keys.SeenTopics(), keys.Relayed(),
 	} {

@@ -1198,8 +1198,8 @@ var mutants = []mutant{
 		"originals are taken out before they are copied",
 		change{
 			lua + "shared/branches.lua",
-			"  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i] = copy_into(c, t, branch) end\n  report(c, t)\n  Claim.take(t, t.leases)\n",
-			"  Claim.take(t, t.leases)\n  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i] = copy_into(c, t, branch) end\n  report(c, t)\n",
+			"  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i], sends[i] = copy_into(c, t, branch) end\n  report(c, t)\n  Claim.take(t, t.leases)\n",
+			"  Claim.take(t, t.leases)\n  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i], sends[i] = copy_into(c, t, branch) end\n  report(c, t)\n",
 		},
 		ofStore, "TestBranches|TestBranchHistories",
 	},
@@ -1229,6 +1229,33 @@ var mutants = []mutant{
 			"= t.now, member",
 		},
 		ofStore, "TestBranches|TestBranchHistories",
+	},
+	{
+		"a copy that waits for a key is handed over",
+		change{
+			lua + "shared/branches.lua",
+			"or w.keyed[1] or",
+			"or",
+		},
+		ofStore, "TestBranchesAreHandedOver",
+	},
+	{
+		"a copy that expired is handed over",
+		change{
+			lua + "shared/branches.lua",
+			"if w.expiries[1] and Leases.has_expired(w.expiries[1], t.now) or",
+			"if",
+		},
+		ofStore, "TestBranchesAreHandedOver",
+	},
+	{
+		"a copy is not handed over",
+		change{
+			lua + "shared/branches.lua",
+			"return (Handover.taker_of(branch))",
+			"return nil",
+		},
+		ofStore, "TestBranchesAreHandedOver",
 	},
 	{
 		"a copy does not expire",
@@ -1453,7 +1480,7 @@ var mutants = []mutant{
 			"Limits.are_in(own)",
 			"Limits.has_slots(own)",
 		},
-		ofStore, "TestBranchesAreNotHandedOver",
+		ofStore, "TestBranchesAreHandedOver",
 	},
 	{
 		"copying waits until schedules are settled",

@@ -93,7 +93,15 @@ local function copies_of(t, branch)
   return w
 end
 
--- Copies the messages of a step into a branch. Returns how many are ready there.
+-- The subscriber that the only copy of a step is handed over to. Nil if there is none, or the copy may have to wait.
+local function taker_of(t, branch, w)
+  local record = w.records[2]
+  if w.members[2] or w.keyed[1] or #record > Handover.LARGEST or Messages.is_marked(record) then return nil end
+  if w.expiries[1] and Leases.has_expired(w.expiries[1], t.now) or Places.is_behind(branch, t.now) then return nil end
+  return (Handover.taker_of(branch))
+end
+
+-- Copies the messages of a step into a branch. Returns how many are ready there, and a function that sends the one that is handed over, if one is.
 local function copy_into(c, t, branch)
   local w = copies_of(t, branch)
   if not w.members[1] then return 0 end
@@ -102,15 +110,15 @@ local function copy_into(c, t, branch)
   if w.grouped[1] then Groups.join(branch, w.grouped, t.now) end
   for _, member in ipairs(w.drops) do Seats.may_drop(member, true) end
   call('HSET', MESSAGES, unpack(w.records))
-  local state, _, n
+  local taker, state, _, n = taker_of(t, branch, w)
   or_undo(function() Messages.forget(w.members) end, function()
-    state, _, n = Enter.place(branch, w.list, tonumber(w.list[1]), false, t.now)
+    if taker then Handover.put_handed(taker, w.members[1], 0, t.us) else state, _, n = Enter.place(branch, w.list, tonumber(w.list[1]), false, t.now) end
   end)
-  for _, member in ipairs(state and {} or w.members) do Move.bury(c, ready_of(branch), 1, branch, member, 'its place is foreign (WRONGTYPE)', 0) end
+  for _, member in ipairs((state or taker) and {} or w.members) do Move.bury(c, ready_of(branch), 1, branch, member, 'its place is foreign (WRONGTYPE)', 0) end
   for _, member in ipairs(state == 'scheduled' and w.drops or {}) do Seats.keep_may_drop(branch, member) end
   Counters.count_published(branch, #w.members, t.now)
   Counters.count_all('published', #w.members)
-  return n or 0
+  return n or 0, taker and function() return Handover.send_handed(taker, branch, unscaled(w.list[1]), w.members[1], 0, w.records[2], t.us) end
 end
 
 -- Reads what a step copies: of a claim that acknowledges, and what is to be written of each message. Nil if nothing is due by now.
@@ -164,14 +172,15 @@ local function step(c, topic)
   local t = Memory.has_room(c.now) and read(c, topic, own, math.max(math.floor(c.copies / (#branches + 1)), 1), branches)
   if not t then return AGAIN end
   c.copies = c.copies - #t.members * (#branches + 1)
-  local rings = {}
-  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i] = copy_into(c, t, branch) end
+  local rings, sends = {}, {}
+  for i, branch in ipairs(t.copied[1] and branches or {}) do rings[i], sends[i] = copy_into(c, t, branch) end
   report(c, t)
   Claim.take(t, t.leases)
   if t.grouped[1] then Groups.touch(topic, t.grouped, 'copied') end
   c.moved = c.moved + #t.members
   for i, n in ipairs(rings) do
     if n > 0 then Rings.ring(branches[i], n, c.us) end
+    if sends[i] and sends[i]() then c.handed = c.handed + 1 end
   end
   return call('EXISTS', ready_of(topic)) == 1 and 0 or nil
 end
