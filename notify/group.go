@@ -39,7 +39,7 @@ func (m *Message) waits() bool {
 // checkShard returns why a shard cannot have a message: its group, or that which it waits for, lies elsewhere; or the store has an older format.
 func (p *Publisher) checkShard(ctx context.Context, shard store.Shard, m *Message) error {
 	if _, branch := record.SplitBranch(m.Topic); branch != "" {
-		if err := shard.NeedsBranches(ctx); err != nil {
+		if err := shard.Needs(ctx, store.FormatOfGroups, "a branch"); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (p *Publisher) checkShard(ctx context.Context, shard store.Shard, m *Messag
 				m.AfterGroup, m.Topic, shard.Number(), topic, of.Number())
 		}
 	}
-	return shard.Needs(ctx, store.GroupFormat, "a group")
+	return shard.Needs(ctx, store.FormatOfGroups, "a group")
 }
 
 // refusedByGroup returns the error of a message that cannot be in its group, or wait for one; nil for another refusal.

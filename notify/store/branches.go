@@ -1,20 +1,11 @@
 package store
 
 import (
-	"context"
 	"strings"
 
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
-
-// branchFormat is the format that branches need: an older program would bury what is in one.
-const branchFormat = 10
-
-// NeedsBranches returns an ErrFormat while the shard has a format without branches.
-func (s Shard) NeedsBranches(ctx context.Context) error {
-	return s.Needs(ctx, branchFormat, "a branch")
-}
 
 // checkBranches returns a Fault for branches that a topic cannot have.
 func (c SettingsChange) checkBranches(topic string) error {

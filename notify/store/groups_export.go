@@ -17,8 +17,8 @@ var (
 	restoreGroupScript = script.New("restore_group", script.Promised, script.Grows)
 )
 
-// GroupFormat is the format that groups need.
-const GroupFormat = 10
+// FormatOfGroups is the format that groups, branches and the outbox need: older programs would misread what these put into the store.
+const FormatOfGroups = 10
 
 // An ExportedGroup is a group in an export, beside its messages. Lines of an export have it as JSON.
 type ExportedGroup struct {
@@ -80,7 +80,7 @@ func (s Shard) RestoreGroup(ctx context.Context, g *ExportedGroup) (Outcome, err
 	if err := g.Check(); err != nil {
 		return OutcomeRefused, err
 	}
-	if err := s.Needs(ctx, GroupFormat, "a group"); err != nil {
+	if err := s.Needs(ctx, FormatOfGroups, "a group"); err != nil {
 		return OutcomeRefused, err
 	}
 	r, err := s.Repeat(ctx, restoreGroupScript, g.Topic, g.encode())

@@ -11,9 +11,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/script"
 )
 
-// relayFormat is the format that an outbox needs.
-const relayFormat = 10
-
 var relayScript = script.New("relay", script.Promised, script.Grows)
 
 // ErrStale is the error of a relay since whose beginning another one began at the shard. Nothing was published.
@@ -58,7 +55,7 @@ type Relayed struct {
 // BeginRelay begins at a shard. It returns the rows that the shard took of the last batch, which are to be deleted before anything is published;
 // calls of a relay that began before are refused from then on. Errors: ErrFormat, and those of Publish.
 func (s Shard) BeginRelay(ctx context.Context, r Relay) (taken []Row, err error) {
-	if err := s.Needs(ctx, relayFormat, "the outbox"); err != nil {
+	if err := s.Needs(ctx, FormatOfGroups, "the outbox"); err != nil {
 		return nil, err
 	}
 	reply, err := s.Run(ctx, relayScript, r.Outbox, r.Token)

@@ -42,7 +42,7 @@ func (s Shard) Set(ctx context.Context, topic string, c SettingsChange, missing 
 		return TopicSettings{}, err
 	}
 	if c.Branches != nil || c.BranchTTL != nil {
-		if err := s.NeedsBranches(ctx); err != nil {
+		if err := s.Needs(ctx, FormatOfGroups, "a branch"); err != nil {
 			return TopicSettings{}, err
 		}
 	}
@@ -195,7 +195,7 @@ func settingsIn(r *script.Reply) (t TopicSettings, err error) {
 		value, set := own[one.Name]
 		if set {
 			t.Own = append(t.Own, one.Name)
-		} else if value, set = common[one.Name]; !set && !one.isText() {
+		} else if value, set = common[one.Name]; !set && !one.isText {
 			value = strconv.FormatInt(one.fallback, 10)
 		}
 		one.set(reflect.ValueOf(&t.Settings).Elem().FieldByIndex(one.Index), value)

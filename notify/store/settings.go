@@ -96,9 +96,10 @@ type TopicSettings struct {
 var ErrSettings = errors.New("unreadable settings")
 
 // A setting is one field of Settings. Its value is a number: a duration in ms; true is 1; of
-// words their place, from 0 on. That of branches is their names.
+// words their place, from 0 on. Of a text it is that.
 type setting struct {
 	fields.Field          // of SettingsChange; its Index is that in Settings, too
+	isText                bool
 	least, most, fallback int64
 }
 
@@ -108,10 +109,11 @@ var pauseEnd = setting{Field: fields.Field{Name: "paused_until"}, least: 1, most
 // settings are all settings, in the order in which they are written.
 var settings = func() (all []setting) {
 	for _, f := range fields.In[SettingsChange]() {
-		one := setting{Field: f}
+		fallback := reflect.ValueOf(DefaultSettings).FieldByIndex(f.Index)
+		one := setting{Field: f, isText: fallback.Kind() == reflect.String && f.Enum() == nil}
 		one.least, one.most = f.Range()
-		if !one.isText() {
-			one.fallback = one.numberIn(reflect.ValueOf(DefaultSettings).FieldByIndex(f.Index))
+		if !one.isText {
+			one.fallback = one.numberIn(fallback)
 		}
 		if f.IsTruth() && one.isOfTopic() { // it is not set if it is false
 			one.least = 1
@@ -123,9 +125,6 @@ var settings = func() (all []setting) {
 
 // isOfTopic reports whether all topics together cannot have the setting.
 func (s setting) isOfTopic() bool { return s.Of == "topic" }
-
-// isText reports whether the value of the setting is a text.
-func (s setting) isText() bool { return s.Name == "branches" }
 
 // numberIn returns the value of a setting as a number; less than 0 if it is none.
 func (s setting) numberIn(field reflect.Value) int64 {
@@ -145,7 +144,7 @@ func (s setting) numberIn(field reflect.Value) int64 {
 
 // set sets a setting to what scripts wrote.
 func (s setting) set(field reflect.Value, text string) {
-	if s.isText() {
+	if s.isText {
 		field.SetString(text)
 		return
 	}
@@ -175,7 +174,7 @@ func (c SettingsChange) changed(on func(setting, reflect.Value)) {
 // scripts write it: empty is the default.
 func (c SettingsChange) written() (all []any) {
 	c.changed(func(one setting, to reflect.Value) {
-		if one.isText() {
+		if one.isText {
 			all = append(all, one.Name, to.String())
 			return
 		}
@@ -239,7 +238,7 @@ func valuesOf(text string) (values map[string]string, err error) {
 func isSetting(name, value string) bool {
 	n, err := strconv.ParseInt(value, 10, 64)
 	is := func(one setting) bool {
-		return one.Name == name && (one.isText() || err == nil && n >= one.least && n <= one.most)
+		return one.Name == name && (one.isText || err == nil && n >= one.least && n <= one.most)
 	}
 	return is(pauseEnd) || slices.ContainsFunc(settings, is)
 }
@@ -250,7 +249,7 @@ func init() { script.Define(luaSettings()) }
 func luaSettings() string {
 	var list, names strings.Builder
 	for i, one := range append(slices.Clone(settings), pauseEnd) {
-		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S+)', least = %d, most = %d, fallback = %d, is_text = %t },\n", one.Name, one.least, one.most, one.fallback, one.isText())
+		fmt.Fprintf(&list, "{ name = '%[1]s', pattern = ' %[1]s=(%%S+)', least = %d, most = %d, fallback = %d, is_text = %t },\n", one.Name, one.least, one.most, one.fallback, one.isText)
 		fmt.Fprintf(&names, "SETTINGS.%s = SETTINGS[%d]\n", one.Name, i+1)
 	}
 	return "local SETTINGS = {\n" + list.String() + "}\n" + names.String() + fmt.Sprintf("local BURST, LONGEST_PAUSE = %d, %d\n", burstTime.Microseconds(), LongestPause.Milliseconds())

@@ -1050,7 +1050,7 @@ var mutants = []mutant{
 		"groups stand in a store whose format has none",
 		change{
 			"notify/group.go",
-			"return shard.Needs(ctx, store.GroupFormat, \"a group\")",
+			"return shard.Needs(ctx, store.FormatOfGroups, \"a group\")",
 			"return nil",
 		},
 		ofNotify, "TestGroupsNeedTheirFormat",
