@@ -38,12 +38,12 @@ func TestRunArchives(t *testing.T) {
 	c.ArchiveURL, c.ArchivePasswordFile, c.LogLevel = daemon.DatabaseURL(u.String()), file, -4
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var log logBuffer
+	var log storetest.Log
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	s := storetest.At(t, string(c.RedisURL), c.Prefix)
 	elected(t, s)
-	storetest.Eventually(t, "the daemon logs that the archive is away", func() bool { return strings.Contains(log.String(), "cannot archive what ended") })
+	log.Await(t, "cannot archive what ended")
 	storetest.Publish(t, s, notify.Message{Topic: "orders", ID: "4711", Delay: time.Millisecond, TTL: time.Hour})
 	var ds []subscribers.Delivery
 	storetest.Eventually(t, "the carrier carries", func() bool {
@@ -82,7 +82,7 @@ func TestRunWithoutArchive(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
-	var log logBuffer
+	var log storetest.Log
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	s := storetest.At(t, string(c.RedisURL), c.Prefix)
 	elected(t, s)

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,24 +36,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // config returns the default configuration for a Redis, under a prefix of the test's own.
@@ -85,7 +65,7 @@ func TestRunStopsInGoodOrder(t *testing.T) {
 	c := config(t, storetest.URL())
 	c.CarrierLease = carrier.MaxLease // which does not end before it steps down
 	ctx, stop := context.WithCancel(t.Context())
-	var log logBuffer
+	var log storetest.Log
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	store := storetest.At(t, string(c.RedisURL), c.Prefix)
@@ -108,7 +88,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 	c := config(t, server.URL())
 	c.CarrierLease = carrier.MaxLease // it is elected once
 	ctx, stop := context.WithCancel(t.Context())
-	var log logBuffer
+	var log storetest.Log
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	storetest.Eventually(t, "the daemon logs that Redis is away", func() bool {
@@ -200,7 +180,7 @@ func TestRunBesideNATS(t *testing.T) {
 	c.NatsURL = daemon.NatsURLs(url)
 	c.CarrierLease = carrier.MaxLease // it is elected once
 	ctx, stop := context.WithCancel(t.Context())
-	var log logBuffer
+	var log storetest.Log
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 	store := storetest.At(t, string(c.RedisURL), c.Prefix)
@@ -247,7 +227,7 @@ func TestRunWarnsOfPlainTokens(t *testing.T) {
 		c := config(t, storetest.URL())
 		c.Listen, c.TokensFile = address, tokens
 		ctx, stop := context.WithCancel(t.Context())
-		var log logBuffer
+		var log storetest.Log
 		ended := make(chan error, 1)
 		go func() { ended <- daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &log)}) }()
 		elected(t, storetest.At(t, string(c.RedisURL), c.Prefix))

@@ -11,14 +11,15 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A Redis that is full is logged once, however many calls it refuses and whatever else runs, and once that it is no longer.
 func TestFullRedisIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		log := new(logBuffer)
-		observe := daemon.ObserveFull(slog.New(slog.NewTextHandler(log, nil)))
+		log := new(storetest.Log)
+		observe := daemon.ObserveFull(log.Logger(slog.LevelInfo))
 		full := fmt.Errorf("%w: FULL", notify.ErrFull)
 		want := func(begun, over int) {
 			t.Helper()

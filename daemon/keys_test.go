@@ -40,7 +40,7 @@ func TestTableHasAllKeys(t *testing.T) {
 	c := config(t, master.URL())
 	c.WaitReplicas, c.NatsURL = 1, daemon.NatsURLs(fmt.Sprintf("nats://127.0.0.1:%d", port))
 	storetest.Run(t, func(ctx context.Context) error {
-		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &logBuffer{})})
+		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &storetest.Log{})})
 	})
 	s := storetest.With(t, notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80, Shards: c.Shards})
 	elected(t, s)

@@ -13,10 +13,10 @@ import (
 
 // The daemon that carries warns of a Redis that would lose messages by a crash.
 func TestRedisWithoutFileIsWarnedOf(t *testing.T) {
-	log := new(logBuffer)
+	log := new(storetest.Log)
 	c := config(t, storetest.URL())
 	storetest.Run(t, func(ctx context.Context) error {
-		return daemon.Run(ctx, c, daemon.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		return daemon.Run(ctx, c, daemon.Options{Logger: log.Logger(slog.LevelInfo)})
 	})
 	storetest.Eventually(t, "it warns", func() bool {
 		return strings.Contains(log.String(), "keeps no append-only file") && strings.Contains(log.String(), "redis="+storetest.URL())
@@ -27,8 +27,8 @@ func TestRedisWithoutFileIsWarnedOf(t *testing.T) {
 func TestRedisWithAFileIsNotWarnedOf(t *testing.T) {
 	kept := storetest.At(t, storetest.Server(t, "--appendonly", "yes").URL(), "")
 	for store, want := range map[*notify.Store]int{storetest.Open(t): 1, kept: 0} {
-		log := new(logBuffer)
-		daemon.WarnOfLoss(t.Context(), store, slog.New(slog.NewTextHandler(log, nil)))
+		log := new(storetest.Log)
+		daemon.WarnOfLoss(t.Context(), store, log.Logger(slog.LevelInfo))
 		if n := strings.Count(log.String(), "\n"); n != want {
 			t.Errorf("%s: %d warnings, want %d:\n%s", store.Address(), n, want, log)
 		}

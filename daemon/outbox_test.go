@@ -27,7 +27,7 @@ func TestOutboxes(t *testing.T) {
 		databasetest.Exec(t, url, "SELECT bellhop.publish('mail', 'x')")
 	}
 	storetest.Run(t, func(ctx context.Context) error {
-		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &logBuffer{})})
+		return daemon.Run(ctx, c, daemon.Options{Logger: daemon.NewLogger(c, &storetest.Log{})})
 	})
 	s, n := storetest.With(t, notify.Config{URL: storetest.URL(), Prefix: c.Prefix, Shards: c.Shards}), 0
 	claimer := subscriberstest.Claimer(t, s)

@@ -27,8 +27,8 @@ func settingsOf(t *testing.T, store *notify.Store, topic string) notify.TopicSet
 // fill fills in the settings of a store, and returns what was logged.
 func fill(t *testing.T, c daemon.Config, store *notify.Store) string {
 	t.Helper()
-	var log logBuffer
-	c.FillSettings(t.Context(), store, slog.New(slog.NewTextHandler(&log, nil)))
+	var log storetest.Log
+	c.FillSettings(t.Context(), store, log.Logger(slog.LevelInfo))
 	return log.String()
 }
 
@@ -85,13 +85,13 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 	server := storetest.Server(t)
 	store := storetest.At(t, server.URL(), "")
 	server.Kill()
-	begin := func() (log *logBuffer, stop func()) {
-		log = &logBuffer{}
+	begin := func() (log *storetest.Log, stop func()) {
+		log = &storetest.Log{}
 		stop = storetest.Run(t, func(ctx context.Context) error {
-			daemon.Config{Lease: time.Minute}.FillSettings(ctx, store, slog.New(slog.NewTextHandler(log, nil)))
+			daemon.Config{Lease: time.Minute}.FillSettings(ctx, store, log.Logger(slog.LevelInfo))
 			return nil
 		})
-		storetest.Eventually(t, "it logs that Redis is away", func() bool { return strings.Contains(log.String(), "retrying") })
+		log.Await(t, "retrying")
 		return log, stop
 	}
 	log, stop := begin()
@@ -100,11 +100,7 @@ func TestFillSettingsWaitsForRedis(t *testing.T) {
 		t.Errorf("%d lines are logged, want 1:\n%s", n, log)
 	}
 	begin()
-	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, server)
 	storetest.Eventually(t, "the lease is set", func() bool { // a client that was refused often does not dial for a second
 		got, err := store.SettingsOfAll(t.Context())
 		return err == nil && got.Lease == time.Minute

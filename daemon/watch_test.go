@@ -65,7 +65,7 @@ func TestRunTellsSystemd(t *testing.T) {
 	manager := manage(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var log logBuffer
+	var log storetest.Log
 	logger := daemon.NewLogger(c, &log)
 	reload := make(chan os.Signal)
 	ended := make(chan error, 1)
@@ -82,11 +82,7 @@ func TestRunTellsSystemd(t *testing.T) {
 	if all := manager.until("STATUS=waiting for Redis at " + server.URL() + ": dial tcp "); len(all) > 2 || !strings.HasSuffix(all[len(all)-1], "connection refused; start Redis there (systemctl start redis-server), or name another in BELLHOP_REDIS_URL") {
 		t.Errorf("reported to systemd %q", all)
 	}
-	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Stop()
+	storetest.Restart(t, server)
 	carries := "STATUS=carrier, epoch 1"
 	if storetest.Shards() > 1 {
 		carries = "STATUS=carrying 8 of 8 shards"

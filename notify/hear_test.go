@@ -167,9 +167,7 @@ func TestHearBeforeRedisIsThere(t *testing.T) {
 	skipTo(t, events, reach.Subscribed)
 	server.Kill()
 	wantEvent(t, events, reach.Broken)
-	again, err := server.Restart(t.Context())
-	storetest.Must(t, err)
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, server)
 	skipTo(t, events, reach.Subscribed)
 }
 

@@ -460,9 +460,7 @@ func TestExportOverARestart(t *testing.T) {
 	}
 	out := &restarting{Buffer: new(bytes.Buffer), restart: func() {
 		server.Kill()
-		again, err := server.Restart(t.Context())
-		storetest.Must(t, err)
-		t.Cleanup(again.Stop)
+		storetest.Restart(t, server)
 	}}
 	if sum, err := pub.Export(t.Context(), out, nil); err == nil || !strings.Contains(err.Error(), "export again") {
 		t.Errorf("exported %+v, %v", sum, err)

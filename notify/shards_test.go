@@ -299,9 +299,7 @@ func TestOneMasterIsAway(t *testing.T) {
 	wantMissing(t, "set for all", storetest.ErrOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Attempts: new(3), Lease: new(time.Minute)})))
 	wantMissing(t, "set for all again", storetest.ErrOf(pub.Set(t.Context(), notify.AllTopics, notify.SettingsChange{Lease: new(time.Hour), Default: []string{"attempts"}})))
 
-	back, err := m[1].Restart(t.Context())
-	storetest.Must(t, err)
-	t.Cleanup(back.Stop)
+	storetest.Restart(t, m[1])
 	for k := range shards {
 		shard := db.Of(topics[k][0])
 		storetest.Eventually(t, "the shard takes over the settings", func() bool { return shard.AdoptSettings(t.Context()) == nil })

@@ -279,9 +279,7 @@ func TestRedisRestarts(t *testing.T) {
 			if _, err := pub.Cancel(t.Context(), topic, "before"); !notify.Retryable(err) {
 				t.Errorf("cancel while Redis is away: %v", err)
 			}
-			again, err := server.Restart(t.Context())
-			storetest.Must(t, err)
-			t.Cleanup(again.Stop)
+			storetest.Restart(t, server)
 			publish(t, pub, message("after", future)) // the first call, which finds the scripts gone
 			storetest.Should(t, storetest.ErrOf(pub.Cancel(t.Context(), topic, "after")))
 			before["topics"].(map[string]string)[topic+":published"] = "2"
@@ -308,9 +306,7 @@ func TestPublishWaitsForRedis(t *testing.T) {
 			return err == nil
 		})
 	}()
-	again, err := server.Restart(t.Context())
-	storetest.Must(t, err)
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, server)
 	<-done
 	wantCounts(t, pub, notify.Counts{Scheduled: 2, Published: 2})
 }

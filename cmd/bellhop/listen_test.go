@@ -366,11 +366,7 @@ func TestListenThroughLostData(t *testing.T) {
 	s.broadcast("t between")
 	awaitAll(1, `"id":"between"`)
 	server.Kill()
-	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, server)
 	awaitAll(2, `{"gap":{"topic":`)
 	s.broadcast("t after")
 	awaitAll(1, `"id":"after"`)

@@ -46,7 +46,7 @@ func browse(t *testing.T, h *host) <-chan string {
 	server := h.pages
 	server.Config.Handler = mux
 	server.Start()
-	said := &output{}
+	said := &storetest.Log{}
 	hears, in, errIn := os.Pipe()
 	out, tells, errOut := os.Pipe()
 	if err := errors.Join(errIn, errOut); err != nil {

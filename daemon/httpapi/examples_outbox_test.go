@@ -127,7 +127,7 @@ func TestExampleOutbox(t *testing.T) {
 	l.do("INSERT INTO outbox (topic, id, body) VALUES ('order.timeout', 'foreign', CAST(X'61ff62' AS TEXT))")
 	stop(t, h)
 	said := launch(t, f.host, l.python, written(t, "outbox.py", "", ""), l.file)
-	said.has(t, "cannot publish; retrying: ")
+	said.Await(t, "cannot publish; retrying: ")
 	serveAt(t, store, httpapi.Options{}, httpapi.Timing{}, h.port)
 	l.left()
 	for i, body := range awkward {

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,30 +36,6 @@ func written(t testing.TB, name, from, to string) (path string) {
 	return path
 }
 
-// An output is the output of a program so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// has waits until a program has printed a text.
-func (o *output) has(t testing.TB, text string) {
-	t.Helper()
-	storetest.Eventually(t, "it prints "+text, func() bool { return strings.Contains(o.String(), text) })
-}
-
 // want returns the path of a program, and fails the test if it is missing.
 func want(t testing.TB, program, debian string) string {
 	t.Helper()
@@ -73,16 +47,16 @@ func want(t testing.TB, program, debian string) string {
 }
 
 // launch starts an example or another program, and ends it and all that it started with the test.
-func launch(t testing.TB, h *host, args ...string) *output {
+func launch(t testing.TB, h *host, args ...string) *storetest.Log {
 	t.Helper()
 	said, _ := launched(t, h, args...)
 	return said
 }
 
 // launched is launch, and returns the process, too.
-func launched(t testing.TB, h *host, args ...string) (*output, *child.Process) {
+func launched(t testing.TB, h *host, args ...string) (*storetest.Log, *child.Process) {
 	t.Helper()
-	said := &output{}
+	said := &storetest.Log{}
 	p, err := child.Start(child.Program{Path: args[0], Args: args[1:], Name: args[0], Env: append(os.Environ(), "BELLHOP_URL="+h.url("")), Output: said})
 	if err != nil {
 		t.Fatal(err)
@@ -107,14 +81,14 @@ func TestExampleWorker(t *testing.T) {
 	for _, id := range []string{"4711", "4712"} {
 		h.waiting(1)
 		h.want(client(t), http.StatusCreated, "POST", "/v1/topics/order.timeout/messages?id="+id, "EUR 10")
-		said.has(t, "order "+id+" was not paid: EUR 10\n")
+		said.Await(t, "order "+id+" was not paid: EUR 10\n")
 	}
 	acked(t, store, 2)
 	storetest.Publish(t, store,
 		notify.Message{Topic: "order.timeout", ID: "4713", Body: []byte("pending")}, notify.Message{Topic: "order.timeout", ID: "4714", Body: []byte("EUR 11")})
-	said.has(t, "order 4714 was not paid: EUR 11\n")
+	said.Await(t, "order 4714 was not paid: EUR 11\n")
 	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4715", Body: []byte("EUR \xff")})
-	said.has(t, "order 4715 was not paid: EUR ")
+	said.Await(t, "order 4715 was not paid: EUR ")
 	acked(t, store, 4)
 	storetest.Eventually(t, "it is put off again and again", func() bool {
 		i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4713")
@@ -196,7 +170,7 @@ func TestExampleWorkerInShell(t *testing.T) {
 			Topic: "order.timeout", ID: fmt.Sprintf("%d~", i), Body: []byte(body),
 			Headers: map[string]string{"id": "4711", "receipt": "1", "Bellhop-Id": "4712"},
 		})
-		said.has(t, fmt.Sprintf("order %d~ was not paid: %s\n", i, body))
+		said.Await(t, fmt.Sprintf("order %d~ was not paid: %s\n", i, body))
 		acked(t, store, int64(i+1))
 	}
 	if n := strings.Count(said.String(), " was not paid: "); n != len(awkward) {

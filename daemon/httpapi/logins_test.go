@@ -1,12 +1,10 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,30 +14,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// notes is a log that may be read while it is written.
-type notes struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
-
 // Requests without a known token are all counted, and logged once, without the token they sent.
 func TestRefusedLogins(t *testing.T) {
 	t.Parallel()
-	var log notes
+	var log storetest.Log
 	tokens := file(t, "tokens", "one "+slowToken+" admin >\n")
-	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, Logger: slog.New(slog.NewTextHandler(&log, nil))}, httpapi.Timing{})
+	h := serve(t, storetest.Open(t), httpapi.Options{TokensFile: tokens, Logger: log.Logger(slog.LevelInfo)}, httpapi.Timing{})
 	h.want(clientOf(t, slowToken), http.StatusOK, "GET", "/v1/topics", "")
 	for range 20 {
 		h.want(clientOf(t, otherToken), http.StatusUnauthorized, "GET", "/v1/topics", "")
@@ -57,10 +37,10 @@ func TestRefusedLogins(t *testing.T) {
 func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log notes
+		var log storetest.Log
 		var l tokens.Logins
 		lines := func() int { return strings.Count(log.String(), "\n") }
-		refuse := func(client string) { l.Refuse(slog.New(slog.NewTextHandler(&log, nil)), client, tokens.ErrUnknown) }
+		refuse := func(client string) { l.Refuse(log.Logger(slog.LevelInfo), client, tokens.ErrUnknown) }
 		for range 150 { // seconds
 			for range 10 {
 				refuse("192.0.2.1:1234")

@@ -58,11 +58,7 @@ func TestRedisAway(t *testing.T) {
 	s.call("POST", messages+"/a/nack?receipt=1", "").is(503).kind("unavailable")
 	s.call("GET", "/readyz", "").is(503)
 	s.call("GET", "/healthz", "").is(200)
-	again, err := redis.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, redis)
 	storetest.Eventually(t, "it recovers by itself", func() bool { return s.call("POST", messages, "x").status == 201 })
 	storetest.Eventually(t, "it is ready again", func() bool { return s.call("GET", "/readyz", "").status == 200 })
 }

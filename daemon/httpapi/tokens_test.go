@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -40,28 +39,6 @@ var everyRight = []string{"publish", "consume", "listen", "metrics", "archive", 
 // tokenOf returns the token of a name.
 func tokenOf(name string) string { return "token-of-" + name + "-0123456789" }
 
-// A logged keeps what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logged) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
 // Every call is tried with every right, on a topic that the token permits and on another one.
 func TestWhoMayCallWhat(t *testing.T) {
 	t.Parallel()
@@ -71,8 +48,8 @@ func TestWhoMayCallWhat(t *testing.T) {
 			fmt.Fprintf(&all, "%s.%s %s %s %s\n", right, name, tokenOf(right+name), right, topics)
 		}
 	}
-	var log logged
-	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", all.String()), Logger: log.logger()})
+	var log storetest.Log
+	s := start(t, httpapi.Options{TokensFile: file(t, "tokens", all.String()), Logger: log.Logger(slog.LevelDebug)})
 	for _, op := range s.spec.ops {
 		wanted, known := mayCall[op.OperationID]
 		if !known {

@@ -396,7 +396,7 @@ func TestForeignPosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
-	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("cannot pass on broadcasts to nats") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("cannot pass on broadcasts to nats") == 1 })
 	conn := n.connect()
 	awaitBeat(t, conn) // everything else goes on,
 	awaitBeat(t, conn) // while the bridge retries
@@ -417,7 +417,7 @@ func TestForeignPosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	broadcast(t, store, to(topic, numbered(1, 2000))...)
-	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("cannot keep the position of the bridge") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("cannot keep the position of the bridge") == 1 })
 	awaitBeat(t, conn)
 	awaitBeat(t, conn)
 	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {

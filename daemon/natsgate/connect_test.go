@@ -47,12 +47,12 @@ func watch(t testing.TB, o natsgate.Options) (*natsgate.Gate, *logBuffer) {
 func wantLog(t testing.TB, log *logBuffer, times map[string]int) {
 	t.Helper()
 	for text, want := range times {
-		storetest.Eventually(t, fmt.Sprintf("%q is logged", text), func() bool { return log.count(text) >= want })
-		if got := log.count(text); got != want {
+		storetest.Eventually(t, fmt.Sprintf("%q is logged", text), func() bool { return log.Count(text) >= want })
+		if got := log.Count(text); got != want {
 			t.Errorf("%q is logged %d times, want %d:\n%s", text, got, want, log)
 		}
 	}
-	if log.count(secret) > 0 {
+	if log.Count(secret) > 0 {
 		t.Errorf("a secret is logged:\n%s", log)
 	}
 }
@@ -97,7 +97,7 @@ func wantLinks(t testing.TB, log *logBuffer, want ...string) {
 		}
 		return next == len(want)
 	})
-	if got := log.links(); len(slices.Compact(slices.Clone(got))) < len(got) || log.count(secret) > 0 {
+	if got := log.links(); len(slices.Compact(slices.Clone(got))) < len(got) || log.Count(secret) > 0 {
 		t.Errorf("a state is logged twice in a row, or a secret:\n%s", log)
 	}
 }
@@ -106,8 +106,8 @@ func wantLinks(t testing.TB, log *logBuffer, want ...string) {
 // more often than the gateway connected.
 func wantOncePerConnection(t testing.TB, gate *natsgate.Gate, log *logBuffer, text string) {
 	t.Helper()
-	storetest.Eventually(t, fmt.Sprintf("%q is logged", text), func() bool { return log.count(text) > 0 })
-	if got, most := log.count(text), gate.Stats().Connects; int64(got) > most || log.count(secret) > 0 {
+	storetest.Eventually(t, fmt.Sprintf("%q is logged", text), func() bool { return log.Count(text) > 0 })
+	if got, most := log.Count(text), gate.Stats().Connects; int64(got) > most || log.Count(secret) > 0 {
 		t.Errorf("%q is logged %d times on %d connections, or a secret is:\n%s", text, got, most, log)
 	}
 }
@@ -137,7 +137,7 @@ func TestAwayAtStartAndRestarted(t *testing.T) {
 		serving(t, n.connect())
 	}
 	wantLinks(t, log, "away", "up", "away", "up", "away", "up")
-	if log.count("connected to nats again") < 3 || len(log.faults()) > 0 {
+	if log.Count("connected to nats again") < 3 || len(log.faults()) > 0 {
 		t.Errorf("logged:\n%s", log)
 	}
 	if s := gate.Stats(); s.Connects < 3 || s.ConnectFailures < 9 || s.CredentialsRefused != 0 {
@@ -177,7 +177,7 @@ func TestToken(t *testing.T) {
 	gate, log := watch(t, natsgate.Options{URL: strings.Replace(n.ClientURL(), "//", "//"+secret+"@", 1)})
 	connected(t, gate)
 	wantLinks(t, log, "up")
-	if log.count("nats://xxxxx@127.0.0.1") == 0 {
+	if log.Count("nats://xxxxx@127.0.0.1") == 0 {
 		t.Errorf("the server is not logged:\n%s", log)
 	}
 	if !gate.IsRedacted(secret) {

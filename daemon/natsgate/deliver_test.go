@@ -756,7 +756,7 @@ func TestSubjectsOfTheGatewayAreRefused(t *testing.T) {
 	got := subscribe(t, conn, "jobs.>")
 	storetest.Publish(t, db, body("a"), notify.Message{Topic: "other", ID: "b"})
 	answer(t, wantDelivered(t, got, "b", 1), "+ACK") // it knows of both by then
-	if c := counts(t, db); c.Waiting != 0 || c.Ready != 1 || len(requests) > 0 || d.log.count("subjects under bellhop are Bellhop's own") == 0 {
+	if c := counts(t, db); c.Waiting != 0 || c.Ready != 1 || len(requests) > 0 || d.log.Count("subjects under bellhop are Bellhop's own") == 0 {
 		t.Errorf("there is %+v, %d requests came, and the log has:\n%s", c, len(requests), d.log)
 	}
 }
@@ -786,7 +786,7 @@ func TestSubjectsAroundThePrefixAreRefused(t *testing.T) {
 	got := subscribe(t, conn, "jobs.>")
 	storetest.Publish(t, db, notify.Message{Topic: "bells.act-all", ID: "a"}, notify.Message{Topic: "other", ID: "b"})
 	answer(t, wantDelivered(t, got, "b", 1), "+ACK") // it knows of both by then
-	if len(requests) > 0 || d.log.count("subjects under shop.bells") == 0 {
+	if len(requests) > 0 || d.log.Count("subjects under shop.bells") == 0 {
 		t.Errorf("%d requests came, and the log has:\n%s", len(requests), d.log)
 	}
 }

@@ -216,7 +216,7 @@ func TestStreamThatIsThere(t *testing.T) {
 			begin := positions(t, store)
 			broadcast(t, store, notify.Message{Topic: "a.b.c", ID: "000000", Body: []byte("x")})
 			if !c.fits {
-				storetest.Eventually(t, "it is logged", func() bool { return d.log.count("stream BELLHOP: it takes "+strings.Join(c.subjects, ", ")) == 1 })
+				storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("stream BELLHOP: it takes "+strings.Join(c.subjects, ", ")) == 1 })
 				storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Refusals >= 3 })
 				wantLog(t, d.log, map[string]int{"and not bellhop.broadcast.>: add that": 1, "nats does not take broadcasts": 1, "over: ": 0})
 				if now := positions(t, store); now != begin {
@@ -233,7 +233,7 @@ func TestStreamThatIsThere(t *testing.T) {
 				return err == nil && last.Header.Get("ce-id") == "000000" && isAt(t, store, nats.Header(last.Header))
 			})
 			if !c.fits {
-				storetest.Eventually(t, "it is logged", func() bool { return d.log.count("over: nats does not take broadcasts") == 1 })
+				storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("over: nats does not take broadcasts") == 1 })
 			}
 		})
 	}
@@ -247,7 +247,7 @@ func TestStreamWithoutAcknowledgement(t *testing.T) {
 	makeStream(t, js, c)
 	d := startDaemon(t, store, keeps(n), carrier.Options{}).bridges()
 	broadcast(t, store, numbered(0, 3)...)
-	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("stream BELLHOP: it does not acknowledge (no_ack)") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("stream BELLHOP: it does not acknowledge (no_ack)") == 1 })
 	c.NoAck = false
 	makeStream(t, js, c)
 	wantStored(t, js, store, 3)
@@ -308,7 +308,7 @@ func TestStreamRemoved(t *testing.T) {
 	}
 	makeStream(t, js, jetstream.StreamConfig{Name: "other", Subjects: []string{"bellhop.>"}})
 	broadcast(t, store, numbered(0, 3)...)
-	storetest.Eventually(t, "it waits", func() bool { return d.log.count("nats does not take broadcasts") >= 3 })
+	storetest.Eventually(t, "it waits", func() bool { return d.log.Count("nats does not take broadcasts") >= 3 })
 	if err := js.DeleteStream(t.Context(), "other"); err != nil {
 		t.Fatal(err)
 	}
@@ -588,7 +588,7 @@ func TestStreamFaultHoldsUpNothingElse(t *testing.T) {
 	conn := n.connect()
 	awaitBeat(t, conn)
 	broadcast(t, store, numbered(0, 3000)...)
-	storetest.Eventually(t, "it is retried", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
+	storetest.Eventually(t, "it is retried", func() bool { return d.log.Count("nats does not take broadcasts") == 1 })
 	handles(t, store)
 	storetest.RingAlone(t, store, topic) // what is handed over wakes nobody else
 	got := subscribe(t, conn, "bellhop.wake.order.timeout")

@@ -81,12 +81,8 @@ func TestDeliveredWithResultWhileRedisIsAway(t *testing.T) {
 	m := wantDelivered(t, got, "a", 1)
 	redis.Kill()
 	answer(t, m, `+ACK {"keep":"1h","result":"paid"}`)
-	storetest.Eventually(t, "it is tried again", func() bool { return d.log.count("cannot acknowledge a message that succeeded") > 0 })
-	again, err := redis.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
+	storetest.Eventually(t, "it is tried again", func() bool { return d.log.Count("cannot acknowledge a message that succeeded") > 0 })
+	storetest.Restart(t, redis)
 	inspector := storetest.Inspector(t, db)
 	storetest.Eventually(t, "it is done", func() bool {
 		got, err := inspector.Inspect(t.Context(), topic, "a")

@@ -1,11 +1,9 @@
 package natsgate_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -81,26 +79,8 @@ func (n *natsd) connect(options ...nats.Option) *nats.Conn {
 	return conn
 }
 
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// count returns how often the log contains a text.
-func (b *logBuffer) count(text string) int { return strings.Count(b.String(), text) }
+// A logBuffer is the log of a gateway.
+type logBuffer struct{ storetest.Log }
 
 // faults returns the lines with errors, but not those about a Redis that a busy machine keeps from answering.
 func (b *logBuffer) faults() (all []string) {
@@ -113,7 +93,7 @@ func (b *logBuffer) faults() (all []string) {
 }
 
 // logger returns a logger that writes to b.
-func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+func (b *logBuffer) logger() *slog.Logger { return b.Logger(slog.LevelInfo) }
 
 // newGate returns a gateway that runs until the test ends, or stop is called.
 func newGate(t testing.TB, store *notify.Store, o natsgate.Options) (gate *natsgate.Gate, stop func()) {

@@ -94,7 +94,7 @@ func TestRightsWhereAStreamOverlaps(t *testing.T) {
 	js := over(t, conn)
 	makeStream(t, js, jetstream.StreamConfig{Name: "prices", Subjects: []string{"bellhop.broadcast.a.>"}})
 	d := startDaemon(t, storetest.Open(t), o, carrier.Options{})
-	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("overlap those of the stream prices") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("overlap those of the stream prices") == 1 })
 	if n := d.Stats().Permissions; n != 0 {
 		t.Errorf("%d subjects were not permitted", n)
 	}

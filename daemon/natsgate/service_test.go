@@ -122,7 +122,7 @@ func TestNoReplySubject(t *testing.T) {
 		}
 	}
 	storetest.Eventually(t, "all are counted", func() bool { return gate.Stats().NoReply == 70 })
-	if got := log.count("requests without a reply subject are refused"); got != 1 {
+	if got := log.Count("requests without a reply subject are refused"); got != 1 {
 		t.Errorf("that is logged %d times:\n%s", got, &log)
 	}
 	counts, err := storetest.Count(store, topic)
@@ -296,11 +296,7 @@ func TestRedisAway(t *testing.T) {
 	if n := gate.Stats().Endpoints["settle"]; n.Failed != 1 || n.Refused != 0 {
 		t.Errorf("counted %+v", n)
 	}
-	again, err := redis.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Stop()
+	storetest.Restart(t, redis)
 	storetest.Eventually(t, "it publishes again", func() bool {
 		reply := request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b")
 		code := reply.Header.Get("Nats-Service-Error-Code")

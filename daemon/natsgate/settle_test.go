@@ -225,7 +225,7 @@ func TestUntoldSettlements(t *testing.T) {
 	logged := func(n int, words ...string) {
 		t.Helper()
 		for _, word := range words {
-			storetest.Eventually(t, "the log says "+word, func() bool { return strings.Contains(log.String(), word) })
+			log.Await(t, word)
 		}
 		if said := log.String(); strings.Count(said, "settle nothing") != n {
 			t.Errorf("want %d lines\n%s", n, said)

@@ -690,7 +690,7 @@ func TestServerWithoutHeaders(t *testing.T) {
 	if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "it is logged", func() bool { return d.log.count("nats does not take broadcasts") == 1 })
+	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("nats does not take broadcasts") == 1 })
 	resent := d.Stats().Resent
 	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Resent > resent+2 })
 	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 1, "headers": 1})
@@ -718,15 +718,11 @@ func TestRedisAwayWhileBridging(t *testing.T) {
 	}
 	broadcast("a")
 	redis.Kill()
-	storetest.Eventually(t, "it is noticed", func() bool { return d.log.count("cannot receive hints for nats; retrying") > 0 })
-	redis, err := redis.Restart(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(redis.Stop)
+	storetest.Eventually(t, "it is noticed", func() bool { return d.log.Count("cannot receive hints for nats; retrying") > 0 })
+	storetest.Restart(t, redis)
 	broadcast("b")
 	awaitBeat(t, conn)
-	if terms := d.elected().Epoch; int64(d.log.count("cannot receive hints for nats; retrying")) > terms { // each term logs it
+	if terms := d.elected().Epoch; int64(d.log.Count("cannot receive hints for nats; retrying")) > terms { // each term logs it
 		t.Errorf("it is logged again and again:\n%s", d.log)
 	}
 }

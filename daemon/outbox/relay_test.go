@@ -1,14 +1,12 @@
 package outbox_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +30,7 @@ type shop struct {
 	t     testing.TB
 	url   string // of the database
 	store *notify.Store
-	log   *lines
+	log   *storetest.Log
 	relay *outbox.Outbox
 }
 
@@ -41,7 +39,7 @@ func open(t testing.TB, url string, store *notify.Store) *shop {
 	t.Helper()
 	_, err := outbox.Install(t.Context(), database.Address{URL: url}, outbox.InstallOptions{})
 	storetest.Must(t, err)
-	return &shop{t: t, url: url, store: store, log: &lines{}}
+	return &shop{t: t, url: url, store: store, log: &storetest.Log{}}
 }
 
 // start starts a relay that reaches the database at an address; stop ends its term.
@@ -52,7 +50,7 @@ func (s *shop) start(url string) (stop func()) {
 
 func (s *shop) startFor(url string, store *notify.Store) (stop func()) {
 	s.t.Helper()
-	b, err := outbox.New(store, outbox.Options{Address: database.Address{URL: url}, Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	b, err := outbox.New(store, outbox.Options{Address: database.Address{URL: url}, Logger: s.log.Logger(slog.LevelDebug)})
 	storetest.Must(s.t, err)
 	s.t.Cleanup(b.Close)
 	s.relay = b
@@ -149,24 +147,6 @@ func (s *shop) asleep() {
 	storetest.Eventually(s.t, "the relay sleeps", func() bool {
 		return s.ask("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'bellhop relay' AND query LIKE 'SELECT seq%' AND state = 'idle' AND query_start > $1 AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)", since) == 1
 	})
-}
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // What is committed is handled, and what is rolled back never was, also to a savepoint.
@@ -429,12 +409,12 @@ func TestAway(t *testing.T) {
 	for _, end := range []func(){server.Stop, server.Kill} {
 		s.empty()
 		end()
-		storetest.Eventually(t, "it is told that the database is away", func() bool { return strings.Contains(s.log.String(), "cannot relay what the outbox holds; retrying") })
+		s.log.Await(t, "cannot relay what the outbox holds; retrying")
 		storetest.Must(t, server.Restart(t.Context()))
 		publish()
 		storetest.Same(t, "behind the database", []string{fmt.Sprint(n - 1)}, s.ready(1))
 	}
-	storetest.Eventually(t, "it is told that it is back", func() bool { return strings.Contains(s.log.String(), "relaying what the outbox holds again") })
+	s.log.Await(t, "relaying what the outbox holds again")
 }
 
 // What is refused stays with the reason, and holds nothing back; retried, it goes behind all others.
@@ -566,10 +546,10 @@ func TestShardAway(t *testing.T) {
 func TestWhatARelayNeeds(t *testing.T) {
 	t.Parallel()
 	storetest.OneShard(t, "one format key is written")
-	s := &shop{t: t, url: databasetest.Database(t), store: storetest.Open(t), log: &lines{}}
+	s := &shop{t: t, url: databasetest.Database(t), store: storetest.Open(t), log: &storetest.Log{}}
 	told := func(text string) {
 		t.Helper()
-		storetest.Eventually(t, "it is told: "+text, func() bool { return strings.Contains(s.log.String(), text) })
+		s.log.Await(t, text)
 	}
 	stop := s.start(s.url)
 	told("the database has no outbox; make one: bellhop outbox install --url " + database.Redact(s.url) + " --relay bellhop")

@@ -89,11 +89,7 @@ func TestRedisIsAway(t *testing.T) {
 		ok, err := had.Verify(t.Context(), is([]byte("another")))
 		return !ok && err != nil
 	})
-	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, server)
 	storetest.Eventually(t, "it is read", func() bool {
 		text, err := without.Get(t.Context())
 		return err == nil && bytes.Equal(text, before)

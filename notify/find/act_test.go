@@ -448,9 +448,7 @@ func TestActGoesOnAfterAnOutage(t *testing.T) {
 			server := storetest.Server(t, "--appendonly", "yes", "--appendfsync", "always") // everysec may lose what was answered
 			db := storetest.Following(storetest.With(t, notify.Config{URL: server.URL(), Prefix: "p", Shards: shards}))
 			goesOn(t, db, server.Kill, func() {
-				back, err := server.Restart(t.Context())
-				storetest.Must(t, err)
-				t.Cleanup(back.Stop)
+				storetest.Restart(t, server)
 			})
 		})
 	}

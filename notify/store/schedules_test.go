@@ -339,9 +339,7 @@ func TestSchedulesOverARestart(t *testing.T) {
 		if !restarted {
 			restarted = true
 			server.Kill()
-			again, err := server.Restart(t.Context())
-			r.must(err)
-			t.Cleanup(again.Stop)
+			storetest.Restart(t, server)
 		}
 	}
 	if len(names) != n {

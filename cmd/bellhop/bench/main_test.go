@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -111,22 +110,7 @@ func (s *shell) figures(args ...string) (got figuresJSON) {
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	mu   sync.Mutex
-	said bytes.Buffer // stdout and stderr
-}
-
-// Write adds to what it said.
-func (p *process) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.said.Write(text)
-}
-
-// has reports whether a text was printed.
-func (p *process) has(text string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Contains(p.said.String(), text)
+	said storetest.Log // stdout and stderr
 }
 
 // ends waits until it fails, and expects texts in what it printed.
@@ -322,13 +306,13 @@ func children(pid int) (all []int) {
 func startBench(t *testing.T, s *shell, n int, args ...string) (p *process, started []int) {
 	t.Helper()
 	p = &process{t: t, cmd: exec.Command(self(t), append([]string{"-bellhop", self(t)}, args...)...)}
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = s.env, p, p
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = s.env, &p.said, &p.said
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	storetest.Eventually(t, "its daemon runs", func() bool {
-		if !p.has("MEASURED") {
+		if p.said.Count("MEASURED") == 0 {
 			return false
 		}
 		started = children(p.cmd.Process.Pid)

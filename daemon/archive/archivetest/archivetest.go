@@ -2,12 +2,9 @@
 package archivetest
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -59,26 +56,7 @@ func Hold(t testing.TB, url, table string) {
 
 // Log returns a logger, and what it logged until now.
 func Log() (log *slog.Logger, logged func() string) {
-	w := &written{}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})), w.String
+	w := &storetest.Log{}
+	return w.Logger(slog.LevelDebug), w.String
 }
 
-// written is what was written. It is safe for concurrent use.
-type written struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-// String returns the text.
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Clone(w.text.String())
-}

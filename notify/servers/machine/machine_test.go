@@ -24,39 +24,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const disk = 16 << 20 // bytes
-
-// start starts a machine and a redis-server on it.
-func start(t *testing.T, args ...string) (*machine.Machine, *redisserver.Server) {
-	t.Helper()
-	dir := t.TempDir()
-	library, err := machine.Build(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.New(t.Context(), dir, library, disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	s, err := redisserver.Start(t.Context(), m.Options(redisserver.Options{Args: append([]string{"--appendonly", "yes"}, args...)}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop() })
-	return m, s
-}
-
-func restart(t *testing.T, s *redisserver.Server) *redisserver.Server {
-	t.Helper()
-	again, err := s.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(again.Stop)
-	return again
-}
-
 func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, PoolSize: 1, ReadTimeout: storetest.Deadline, WriteTimeout: storetest.Deadline})
@@ -66,7 +33,7 @@ func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 
 // The clock has its offset for TIME and in scripts, while the server runs.
 func TestSetClock(t *testing.T) {
-	m, s := start(t)
+	m, s := storetest.Machine(t)
 	client := connect(t, s)
 	for _, ahead := range []time.Duration{0, 5 * time.Minute, -3 * time.Minute, 1500 * time.Millisecond, 0} {
 		if err := m.SetClock(ahead); err != nil {
@@ -92,7 +59,7 @@ func TestSetClock(t *testing.T) {
 
 // The clock expires keys, and keeps its offset over a restart.
 func TestClockExpiresKeys(t *testing.T) {
-	m, s := start(t)
+	m, s := storetest.Machine(t)
 	client := connect(t, s)
 	if err := client.Set(t.Context(), "k", "v", time.Minute).Err(); err != nil {
 		t.Fatal(err)
@@ -104,7 +71,7 @@ func TestClockExpiresKeys(t *testing.T) {
 		t.Errorf("a minute after its expiry GET of the key returns the error %v", err)
 	}
 	s.Stop()
-	s = restart(t, s)
+	s = storetest.Restart(t, s)
 	now, err := connect(t, s).Time(t.Context()).Result()
 	if ahead := time.Until(now); err != nil || ahead < time.Minute || ahead > 2*time.Minute {
 		t.Errorf("after a restart the clock is %v ahead, error %v", ahead, err)
@@ -114,7 +81,7 @@ func TestClockExpiresKeys(t *testing.T) {
 // With appendfsync always a power cut loses no acknowledged write, even while the file is
 // rewritten.
 func TestPowerCutWithAlways(t *testing.T) {
-	m, s := start(t, "--appendfsync", "always")
+	m, s := storetest.Machine(t, "--appendfsync", "always")
 	total := 0
 	for round := range 3 {
 		client := connect(t, s)
@@ -126,7 +93,7 @@ func TestPowerCutWithAlways(t *testing.T) {
 		if _, err := m.PowerCut(s); err != nil {
 			t.Fatal(err)
 		}
-		s = restart(t, s)
+		s = storetest.Restart(t, s)
 		if got := size(t, connect(t, s)); got != total {
 			t.Fatalf("after power cut %d there are %d of %d keys", round+1, got, total)
 		}
@@ -136,12 +103,12 @@ func TestPowerCutWithAlways(t *testing.T) {
 // With everysec a power cut loses the writes since the last synchronisation, and no more; kill
 // -9 alone loses nothing.
 func TestPowerCutWithEverysec(t *testing.T) {
-	m, s := start(t, "--appendfsync", "everysec")
+	m, s := storetest.Machine(t, "--appendfsync", "everysec")
 	client := connect(t, s)
 	synced := write(t, client, 0, 100, func() {})
 	storetest.Eventually(t, "all is synchronised", m.AllSynced)
 	s.Kill()
-	s = restart(t, s)
+	s = storetest.Restart(t, s)
 	if got := size(t, connect(t, s)); got != synced {
 		t.Fatalf("after kill -9 there are %d of %d keys", got, synced)
 	}
@@ -154,7 +121,7 @@ func TestPowerCutWithEverysec(t *testing.T) {
 		if lost, err = m.PowerCut(s); err != nil {
 			t.Fatal(err)
 		}
-		s = restart(t, s)
+		s = storetest.Restart(t, s)
 		client = connect(t, s)
 		return lost > 0
 	})
@@ -165,7 +132,7 @@ func TestPowerCutWithEverysec(t *testing.T) {
 
 // On a full disk a Redis with everysec refuses writes, until there is space again.
 func TestFullDiskWithEverysec(t *testing.T) {
-	m, s := start(t, "--appendfsync", "everysec")
+	m, s := storetest.Machine(t, "--appendfsync", "everysec")
 	client := connect(t, s)
 	written := write(t, client, 0, 10, func() {})
 	if err := m.FillDisk(); err != nil {
@@ -186,7 +153,7 @@ func TestFullDiskWithEverysec(t *testing.T) {
 	}
 	storetest.Eventually(t, "writes are accepted again", func() bool { return client.Set(t.Context(), "again", "x", 0).Err() == nil })
 	s.Stop()
-	s = restart(t, s)
+	s = storetest.Restart(t, s)
 	if got := size(t, connect(t, s)); got != written+1 {
 		t.Errorf("after a restart there are %d of %d keys", got, written+1)
 	}
@@ -194,7 +161,7 @@ func TestFullDiskWithEverysec(t *testing.T) {
 
 // On a full disk a Redis with always ends itself; after a restart it has all acknowledged writes.
 func TestFullDiskWithAlways(t *testing.T) {
-	m, s := start(t, "--appendfsync", "always")
+	m, s := storetest.Machine(t, "--appendfsync", "always")
 	client := connect(t, s)
 	written := write(t, client, 0, 10, func() {})
 	if err := m.FillDisk(); err != nil {
@@ -207,7 +174,7 @@ func TestFullDiskWithAlways(t *testing.T) {
 	if err := m.FreeDisk(); err != nil {
 		t.Fatal(err)
 	}
-	s = restart(t, s)
+	s = storetest.Restart(t, s)
 	if got := size(t, connect(t, s)); got != written {
 		t.Errorf("after a restart there are %d of %d keys", got, written)
 	}
@@ -215,7 +182,7 @@ func TestFullDiskWithAlways(t *testing.T) {
 
 // Only Redis sees the disk, which ends with the machine.
 func TestDiskIsOfItsOwn(t *testing.T) {
-	m, s := start(t)
+	m, s := storetest.Machine(t)
 	inside, err := os.ReadDir(m.Disk())
 	if err != nil || len(inside) == 0 {
 		t.Fatalf("on the disk: %v, error %v", inside, err)

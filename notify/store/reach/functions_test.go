@@ -392,9 +392,7 @@ func TestMasterRestartsEmpty(t *testing.T) {
 	s := storetest.Unhurried(storetest.At(t, server.URL(), ""))
 	storetest.Must(t, publishAndAck(t.Context(), s.Home()))
 	server.Stop()
-	again, err := server.Restart(t.Context())
-	storetest.Must(t, err)
-	t.Cleanup(again.Stop)
+	storetest.Restart(t, server)
 	storetest.Eventually(t, "messages are published and acknowledged again", func() bool { return publishAndAck(t.Context(), s.Home()) == nil })
 	if f, err := s.Home().Functions(t.Context()); err != nil || f.Refused != nil {
 		t.Errorf("functions: %v, %v", f, err)

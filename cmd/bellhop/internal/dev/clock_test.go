@@ -1,7 +1,6 @@
 package dev_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,26 +38,9 @@ var began = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 type shop struct {
 	*testing.T
 	url   string
-	said  *output
+	said  *storetest.Log
 	store *notify.Store
 	stop  func()
-}
-
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func options(t *testing.T, vars ...string) dev.Options {
@@ -78,9 +60,9 @@ func open(t *testing.T, vars ...string) *shop {
 func openAt(t *testing.T, at time.Time, vars ...string) *shop {
 	t.Helper()
 	storetest.OneShard(t, "a Redis in memory holds one")
-	s := &shop{T: t, url: fmt.Sprintf("http://127.0.0.1:%d", storetest.Port(t)), said: &output{}}
+	s := &shop{T: t, url: fmt.Sprintf("http://127.0.0.1:%d", storetest.Port(t)), said: &storetest.Log{}}
 	o := options(t, append(vars, "BELLHOP_LISTEN="+strings.TrimPrefix(s.url, "http://"))...)
-	o.At, o.Out, o.Logger = at, s.said, slog.New(slog.NewTextHandler(s.said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.At, o.Out, o.Logger = at, s.said, s.said.Logger(slog.LevelWarn)
 	s.stop = storetest.Run(t, func(ctx context.Context) error { return dev.Run(ctx, o) })
 	storetest.Eventually(t, "it is ready", func() bool {
 		resp, err := http.Get(s.url + "/readyz")

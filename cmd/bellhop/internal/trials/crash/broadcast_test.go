@@ -259,7 +259,7 @@ func TestTermNamedListener(t *testing.T) {
 	start(t, db, "listener", l.line, env...)
 	victim.end(syscall.SIGTERM)
 	if code := victim.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d: %s", code, victim.log())
+		t.Errorf("exit code %d: %s", code, &victim.log)
 	}
 	wantSent(t, db, n)
 	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
@@ -349,11 +349,7 @@ func TestKillRedisAmongBroadcasts(t *testing.T) {
 	storetest.Eventually(t, "the burst is under way", func() bool { return plain.size() > n/10 && named.size() > n/10 })
 	server.Kill()
 	storetest.Eventually(t, "a carrier notices", func() bool { return loggedBy(all, "cannot carry") })
-	server, err := server.Restart(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
+	storetest.Restart(t, server)
 	plain.check(t, wantSent(t, db, n))
 	storetest.Eventually(t, "the name has all", func() bool { return named.size() == n })
 	settledName(t, db)

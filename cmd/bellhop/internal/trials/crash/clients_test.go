@@ -99,7 +99,7 @@ func TestKillWithClients(t *testing.T) {
 	for _, p := range k.publishers {
 		p.end(syscall.SIGTERM)
 		if !p.ProcessState.Success() {
-			t.Errorf("a publisher ended with %v: %s", p.ProcessState, p.log())
+			t.Errorf("a publisher ended with %v: %s", p.ProcessState, &p.log)
 		}
 	}
 	gone(t, k.store)

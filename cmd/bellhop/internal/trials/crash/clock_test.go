@@ -9,41 +9,17 @@ import (
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
-	"github.com/bellhopd/bellhop/notify/servers/machine"
-	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
 )
-
-// startMachine starts a Redis on a machine whose clock can be set.
-func startMachine(t *testing.T) (*machine.Machine, *redisserver.Server) {
-	t.Helper()
-	const disk = 16 << 20
-	dir := t.TempDir()
-	library, err := machine.Build(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.New(t.Context(), dir, library, disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Close)
-	redis, err := redisserver.Start(t.Context(), m.Options(redisserver.Options{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(redis.Stop)
-	return m, redis
-}
 
 // Redis and the carrier are killed together, and the clock is an hour earlier when Redis is
 // back. By that clock the dead carrier's lease lasts for an hour, but another carrier takes
 // over after the time for which the lease was granted.
 func TestClockIsBehindAfterACrash(t *testing.T) {
 	t.Parallel()
-	m, redis := startMachine(t)
+	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	store := storetest.At(t, redis.URL(), "clock")
 	first := start(t, store, "carrier", func(string) {}, "CRASH_NAME=first")
 	elected(t, store, "")
@@ -53,11 +29,7 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 	if err := m.SetClock(-time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	redis, err := redis.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(redis.Stop)
+	storetest.Restart(t, redis)
 	if s := elected(t, store, ""); s.Name != "first" || s.Whole != carrier.DefaultLease || s.Lease < time.Hour-carrier.DefaultLease {
 		t.Fatalf("the lease does not last for an hour: %+v", s)
 	}
@@ -80,7 +52,7 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 // then. What is left of it in a process does not change when that clock is set.
 func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	t.Parallel()
-	m, redis := startMachine(t)
+	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	store := storetest.At(t, redis.URL(), "clock")
 	if err := m.SetClock(time.Hour); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package crash_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,7 +31,7 @@ func carriers(t *testing.T, store *notify.Store, env ...string) map[string]*proc
 // loggedBy reports whether one of the processes logged something.
 func loggedBy(all map[string]*process, text string) bool {
 	for _, p := range all {
-		if strings.Contains(p.log(), text) {
+		if strings.Contains(p.log.String(), text) {
 			return true
 		}
 	}
@@ -103,7 +102,7 @@ func TestPauseCarrier(t *testing.T) {
 	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	storetest.Eventually(t, "the paused one finds itself deposed", func() bool { return strings.Contains(all["one"].log(), "deposed") })
+	all["one"].log.Await(t, "deposed")
 	standingBy(t, store, 1)
 	gone(t, store)
 	if now := elected(t, store, ""); now.Name != "two" || now.Epoch != s.Epoch {
@@ -203,7 +202,7 @@ func TestTermSubscriber(t *testing.T) {
 	start(t, store, "worker", l.line, "CRASH_PAUSE=2ms")
 	victim.end(syscall.SIGTERM)
 	if code := victim.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d: %s", code, victim.log())
+		t.Errorf("exit code %d: %s", code, &victim.log)
 	}
 	gone(t, store)
 	l.check(t, n)
@@ -228,11 +227,7 @@ func TestKillRedis(t *testing.T) {
 	storetest.Eventually(t, "a carrier notices", func() bool {
 		return loggedBy(all, "cannot carry")
 	})
-	server, err := server.Restart(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
+	storetest.Restart(t, server)
 	gone(t, store)
 	l.check(t, n)
 	storetest.Empty(t, store)

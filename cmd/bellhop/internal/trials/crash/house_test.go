@@ -156,7 +156,7 @@ func (h *house) rest(topics ...string) {
 func (h *house) published() {
 	h.Helper()
 	storetest.Receive(h.T, "all is published", h.publisher.ended)
-	storetest.Is(h.T, "the exit code of "+h.publisher.log(), h.publisher.ProcessState.ExitCode(), 0)
+	storetest.Is(h.T, "the exit code of "+h.publisher.log.String(), h.publisher.ProcessState.ExitCode(), 0)
 }
 
 // blame fails the test for each fault that the ledger shows.
@@ -176,7 +176,7 @@ func (h *house) explain() {
 		return
 	}
 	for _, p := range slices.Concat(h.daemons, h.workers, []*process{h.publisher}) {
-		log := p.log()
+		log := p.log.String()
 		h.Logf("%v says at the end: %s", p.Env[len(p.Env)-2:], log[max(0, len(log)-500):])
 	}
 }

@@ -172,7 +172,7 @@ func TestKeysWhileProcessesAreKilled(t *testing.T) {
 	}
 	for _, p := range publishers {
 		storetest.Receive(t, "a publisher is done", p.ended)
-		if log := strings.TrimSpace(p.log()); log != "" {
+		if log := strings.TrimSpace(p.log.String()); log != "" {
 			t.Error(log)
 		}
 	}

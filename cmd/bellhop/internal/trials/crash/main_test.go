@@ -173,9 +173,7 @@ type process struct {
 	*exec.Cmd
 	t     *testing.T
 	ended chan struct{}
-
-	mu     sync.Mutex
-	stderr strings.Builder
+	log   storetest.Log // of standard error
 }
 
 // start starts a process on a store, and calls line with each line that it prints.
@@ -189,46 +187,24 @@ func start(t *testing.T, store *notify.Store, role string, line func(string), en
 func launch(t *testing.T, program *exec.Cmd, line func(string), env ...string) *process {
 	t.Helper()
 	p := &process{Cmd: program, t: t, ended: make(chan struct{})}
-	p.Env = append(os.Environ(), env...)
+	p.Env, p.Stderr = append(os.Environ(), env...), &p.log
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pipes sync.WaitGroup
-	pipes.Go(func() {
+	go func() {
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			line(lines.Text())
 		}
-	})
-	pipes.Go(func() {
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			p.mu.Lock()
-			p.stderr.WriteString(lines.Text() + "\n")
-			p.mu.Unlock()
-		}
-	})
-	go func() {
-		pipes.Wait()
 		_ = p.Wait() // a killed process is no error here
 		close(p.ended)
 	}()
 	t.Cleanup(func() { p.end(syscall.SIGKILL) })
 	return p
-}
-
-// log returns what the process has written to standard error so far.
-func (p *process) log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.String()
 }
 
 // end sends a signal and waits for the end of the process.

@@ -180,7 +180,7 @@ func TestEndOfTheBridge(t *testing.T) {
 		"kill -9": func(_ *testing.T, p *process) { p.end(syscall.SIGKILL) },
 		"SIGTERM": func(t *testing.T, p *process) {
 			if p.end(syscall.SIGTERM); p.ProcessState.ExitCode() != 0 {
-				t.Errorf("exit code %d: %s", p.ProcessState.ExitCode(), p.log())
+				t.Errorf("exit code %d: %s", p.ProcessState.ExitCode(), &p.log)
 			}
 		},
 		"SIGSTOP": func(t *testing.T, p *process) {
@@ -206,12 +206,12 @@ func TestEndOfTheBridge(t *testing.T) {
 				if err := now.Process.Signal(syscall.SIGCONT); err != nil {
 					t.Fatal(err)
 				}
-				storetest.Eventually(t, "it finds itself deposed", func() bool { return strings.Contains(now.log(), "deposed") })
+				now.log.Await(t, "deposed")
 				standingBy(t, store, 1)
 			}
 			wantOnce(t, js, store, n)
 			if after.Epoch != before.Epoch+1 || len(faultsOfNATS(next)) > 0 {
-				t.Errorf("epoch %d after %d: %s", after.Epoch, before.Epoch, next.log())
+				t.Errorf("epoch %d after %d: %s", after.Epoch, before.Epoch, &next.log)
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	before := l.take(t)
 	server.stop()
 	stopped := time.Now()
-	storetest.Eventually(t, "the daemon notices", func() bool { return strings.Contains(bridge.log(), "nats is away") })
+	bridge.log.Await(t, "nats is away")
 	for range time.Tick(100 * time.Millisecond) { // this outage is the test
 		if time.Since(stopped) >= away {
 			break
@@ -288,7 +288,7 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	}
 	during := l.take(t)
 	server.start()
-	storetest.Eventually(t, "the daemon connects again", func() bool { return strings.Contains(bridge.log(), "connected to nats again") })
+	bridge.log.Await(t, "connected to nats again")
 	t.Logf("messages over redis: median lateness %v before, %v while nats was away", before, during)
 	if during > 5*before+time.Second/2 { // a call to a NATS that is away would wait for seconds
 		t.Errorf("messages over redis were %v late while nats was away, before it was %v", during, before)
@@ -304,14 +304,14 @@ func TestStopNATSUnderLoad(t *testing.T) {
 			t.Errorf("%s was handled %d times", id, times)
 		}
 	}
-	if log := bridge.log(); strings.Count(log, "nats is away") != strings.Count(log, "connected to nats again") || len(faultsOfNATS(bridge)) > 0 || strings.Contains(log, "deposed") {
+	if log := bridge.log.String(); strings.Count(log, "nats is away") != strings.Count(log, "connected to nats again") || len(faultsOfNATS(bridge)) > 0 || strings.Contains(log, "deposed") {
 		t.Error(log)
 	}
 }
 
 // faultsOfNATS returns the errors that a process logged, but for those of a Redis that did not answer in time, as on a busy machine.
 func faultsOfNATS(p *process) (lines []string) {
-	for line := range strings.Lines(p.log()) {
+	for line := range strings.Lines(p.log.String()) {
 		late := strings.Contains(line, "redis at ") && (strings.Contains(line, "no answer within") || strings.Contains(line, "i/o timeout"))
 		if strings.Contains(line, "level=ERROR") && !late {
 			lines = append(lines, line)
@@ -376,7 +376,7 @@ func TestTermWhileDelivering(t *testing.T) {
 	ack(out[1])
 	storetest.Receive(t, "the process ends", now.ended)
 	if code := now.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d: %s", code, now.log())
+		t.Errorf("exit code %d: %s", code, &now.log)
 	}
 	elected(t, store, before.Name)
 	for len(seen) < n {

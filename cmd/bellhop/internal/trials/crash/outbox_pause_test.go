@@ -75,7 +75,7 @@ func TestPausedRelay(t *testing.T) {
 				storetest.Is(t, "the answer to the late call", storetest.Receive(t, "the answer to the late call", answer), stale)
 			}
 			storetest.Must(t, first.Process.Signal(syscall.SIGCONT))
-			storetest.Eventually(t, "the paused one finds itself deposed", func() bool { return strings.Contains(first.log(), "deposed") })
+			first.log.Await(t, "deposed")
 			s.sell("behind", 10)
 			s.settled()
 			s.once()

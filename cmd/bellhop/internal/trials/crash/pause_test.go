@@ -14,7 +14,7 @@ import (
 // another one takes over.
 func TestPauseWhileTheClockIsSet(t *testing.T) {
 	t.Parallel()
-	m, redis := startMachine(t)
+	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	db := storetest.At(t, redis.URL(), "clock")
 	carriers := map[string]*process{}
 	for _, name := range []string{"first", "second", "third", "fourth"} {
@@ -71,11 +71,7 @@ func TestPauseWhileTheClockIsSet(t *testing.T) {
 	end = pause()
 	redis.Kill()
 	set(-3 * time.Hour)
-	redis, err := redis.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(redis.Stop)
+	storetest.Restart(t, redis)
 	storetest.Eventually(t, "redis is back", func() bool { return db.Client().Ping(t.Context()).Err() == nil })
 	paused(end)
 	set(3 * time.Hour)

@@ -120,7 +120,7 @@ func TestKilledAtTheDueSecond(t *testing.T) {
 // missed says. Then the clock is an hour earlier, and later again: nothing comes twice, and nothing is missed that was made.
 func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	m, redis := startMachine(t)
+	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	db := storetest.At(t, redis.URL(), "clock")
 	c, err := carrier.New(db, carrier.Options{})
 	if err != nil {
