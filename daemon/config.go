@@ -356,7 +356,7 @@ func (c Config) Outboxes(log *slog.Logger) (all []outbox.Options) {
 
 // Doctor returns what the doctor compares the store with.
 func (c Config) Doctor(log *slog.Logger) doctor.Options {
-	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.TopicDefaults(), Archive: c.Archive(log), Outboxes: c.Outboxes(log), NATS: c.Nats(log)}
+	return doctor.Options{WaitReplicas: c.WaitReplicas, Defaults: c.topicDefaults(), Archive: c.Archive(log), Outboxes: c.Outboxes(log), NATS: c.Nats(log)}
 }
 
 // HTTP returns the options of a gateway to HTTP.

@@ -12,9 +12,9 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 )
 
-// TopicDefaults returns the configuration's settings for topics that have none of
+// topicDefaults returns the configuration's settings for topics that have none of
 // their own.
-func (c Config) TopicDefaults() notify.SettingsChange {
+func (c Config) topicDefaults() notify.SettingsChange {
 	return notify.SettingsChange{Attempts: unlessZero(c.MaxAttempts), Lease: unlessZero(c.Lease), BackoffMin: unlessZero(c.BackoffMin), BackoffMax: unlessZero(c.BackoffMax)}
 }
 
@@ -46,7 +46,7 @@ func givenOr[T any](env []string, name string, value, fallback T) *T {
 // that the store has already, and warns of each that differs. It retries until it
 // succeeds or ctx ends.
 func (c Config) FillSettings(ctx context.Context, s *notify.Store, log *slog.Logger) {
-	change := c.TopicDefaults()
+	change := c.topicDefaults()
 	if reflect.ValueOf(change).IsZero() {
 		return
 	}

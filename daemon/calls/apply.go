@@ -30,9 +30,9 @@ const mostWrong = 20
 // maxSchedules is how many schedules a SchedulesApply may have.
 const maxSchedules = 10_000
 
-// DecodeApply reads a SchedulesApply of a topic, whose bodies may have so many bytes. The error is that of the context, or joins a notify.Fault for
+// decodeApply reads a SchedulesApply of a topic, whose bodies may have so many bytes. The error is that of the context, or joins a notify.Fault for
 // each thing that is wrong, of up to 20 schedules.
-func DecodeApply(ctx context.Context, topic string, data []byte, maxBody int) (a store.Apply, err error) {
+func decodeApply(ctx context.Context, topic string, data []byte, maxBody int) (a store.Apply, err error) {
 	var all []json.RawMessage
 	var prune, given bool
 	var faults []error

@@ -200,8 +200,8 @@ type ArchiveRow struct {
 	api.Text
 }
 
-// ArchiveRowOf returns a row in its JSON form. A body of nil is left out.
-func ArchiveRowOf(r archive.Row) ArchiveRow {
+// archiveRowOf returns a row in its JSON form. A body of nil is left out.
+func archiveRowOf(r archive.Row) ArchiveRow {
 	return ArchiveRow{
 		Key: api.Key{Topic: r.Topic, ID: r.ID}, State: r.State, Ended: r.Ended.UTC(), Reason: r.Reason,
 		AttemptsUsed: r.Attempts, History: api.AttemptsOf(r.History),

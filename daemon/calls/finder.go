@@ -18,8 +18,8 @@ type Finder struct {
 	secret *signing.Secret
 }
 
-// NewFinder returns a finder of the messages of a store.
-func NewFinder(s *notify.Store) (*Finder, error) {
+// newFinder returns a finder of the messages of a store.
+func newFinder(s *notify.Store) (*Finder, error) {
 	finder, err := find.New(s)
 	if err != nil {
 		return nil, err

@@ -63,10 +63,10 @@ func messages(all []notify.Info, end any) Listing {
 
 // Rows returns a listing of rows of the archive.
 func Rows(p archive.Page) Listing {
-	l := Listing{N: len(p.Rows), End: listEnd{p.Cursor}, Of: p.Rows, Whole: func(i int) any { return ArchiveRowOf(p.Rows[i]) }}
+	l := Listing{N: len(p.Rows), End: listEnd{p.Cursor}, Of: p.Rows, Whole: func(i int) any { return archiveRowOf(p.Rows[i]) }}
 	l.One = func(i int) (any, []byte) {
 		one := p.Rows[i]
-		return Split(&one.Body, func() any { return ArchiveRowOf(one) })
+		return Split(&one.Body, func() any { return archiveRowOf(one) })
 	}
 	for i := range p.Rows {
 		l.Bytes += int64(len(p.Rows[i].Body) + len(p.Rows[i].Result))

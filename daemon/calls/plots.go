@@ -32,7 +32,7 @@ var _ = define(Call{
 	bucket, _ := forecast.ParseBucket(in.Bucket) // the parameter permits no other
 	f, err := s.Forecasts.Of(ctx, forecast.Options{Topics: topics, Bucket: bucket, Count: in.Count, Zone: s.Zone})
 	missing, err := api.MissingOf(err)
-	return reply(ForecastOf(f, missing), err)
+	return reply(forecastOf(f, missing), err)
 })
 
 // topicsLike returns the pattern of a request, or those of the client if there is none.
@@ -95,7 +95,7 @@ var _ = define(Call{
 	if err != nil {
 		return nil, err
 	}
-	return HistoryOf(step, history.In(step, samples), missing), nil
+	return historyOf(step, history.In(step, samples), missing), nil
 })
 
 // steps are those that a plot may have unless its caller chooses one.
@@ -129,8 +129,8 @@ type Forecast struct {
 	api.Missing
 }
 
-// ForecastOf returns a forecast in its JSON form, with the shards that are missing.
-func ForecastOf(f forecast.Forecast, missing api.Missing) Forecast {
+// forecastOf returns a forecast in its JSON form, with the shards that are missing.
+func forecastOf(f forecast.Forecast, missing api.Missing) Forecast {
 	return Forecast{
 		From: f.From.UTC(), BucketMs: api.Ms(f.Bucket), Counts: f.Counts, Broadcasts: f.Broadcasts, Overdue: f.Overdue, Later: f.Later,
 		Recurring: f.Recurring, RecurringUntil: f.RecurringUntil, SchedulesLeft: f.SchedulesLeft, Missing: missing,
@@ -158,8 +158,8 @@ type Sample struct {
 	P99Ms *float64 `json:"p99_ms,omitempty" doc:"the same of 99 of 100" example:"2.5"`
 }
 
-// HistoryOf returns samples of some step in their JSON form, with the shards that are missing.
-func HistoryOf(step time.Duration, samples []history.Sample, missing api.Missing) History {
+// historyOf returns samples of some step in their JSON form, with the shards that are missing.
+func historyOf(step time.Duration, samples []history.Sample, missing api.Missing) History {
 	h := History{StepMs: api.Ms(step), Samples: make([]Sample, len(samples)), Missing: missing}
 	for i, s := range samples {
 		h.Samples[i] = Sample{

@@ -19,8 +19,8 @@ import (
 // PushRequest is what a client says to add a push, or to replace one: the fields of a store.Push.
 type PushRequest struct{}
 
-// DecodePush reads a PushRequest from JSON. The error joins a notify.Fault for each thing that is wrong.
-func DecodePush(name string, data []byte) (store.Push, error) {
+// decodePush reads a PushRequest from JSON. The error joins a notify.Fault for each thing that is wrong.
+func decodePush(name string, data []byte) (store.Push, error) {
 	r := form[store.Push]{of: store.Push{Name: name}}
 	if err := strictjson.Members(data, func(m strictjson.Member) { r.read("push", m) }); err != nil {
 		return store.Push{}, fault.New("push", "push: %w; write one JSON object whose fields are %s", err, strings.Join(fields.Names[store.Push](), ", "))
@@ -134,7 +134,7 @@ var _ = define(Call{
 	Request: PushRequest{}, Rights: []Right{MayPush}, Errors: []int{404, 413}, Summary: "Add a push, or replace one: send the messages of topics to a URL or to NATS",
 	Description: "To a URL each message is a POST with its body, signed as Standard Webhooks says, and acknowledged by an answer 2xx. 429 and 503 with Retry-After put it off, and close the endpoint for so long; 410 pauses the push; all else is a failed attempt. An endpoint that failed five times in a row is asked by one request at a time, while its messages are ready and use up no attempts. To NATS each is a request, answered as a claimed message; while nobody listens messages stay ready. The first message of a topic that is new to a pattern is up to a second late. A push that is paused stays so. A token that does not permit all topics has at most 100.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofPush) (any, error) {
-	p, err := DecodePush(in.Name, r.Body)
+	p, err := decodePush(in.Name, r.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -253,7 +253,7 @@ var _ = define(Call{
 	Request: SchedulePut{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Add a schedule, or change one: publish a message again and again",
 	Description: "Occurrences are ordinary messages with the ids NAME~TIME, made ahead of their times by the elected carrier, each once. A change withdraws what was made ahead and waits as it was made, and goes on from now. One that is there as it is put stays as it is.",
 }, func(ctx context.Context, s *Service, r *Request, in *ofSchedule) (any, error) {
-	schedule, err := DecodeSchedule(in.Topic, in.Name, r.Body)
+	schedule, err := decodeSchedule(in.Topic, in.Name, r.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +279,7 @@ var _ = define(Call{
 	Request: SchedulesApply{}, Rights: []Right{MaySchedule}, Errors: []int{413}, Summary: "Put all schedules of a topic, and delete others",
 	Description: "All are judged before anything changes. A schedule that is there as it is put stays as it is, so any number of clients may apply the same, and repeat it wherever it was broken off. With prune the topic has these, and no others. The list has up to 10,000 schedules and 1 MiB, and over NATS max_payload if that is less.",
 }, func(ctx context.Context, s *Service, r *Request, in *OfTopic) (any, error) {
-	apply, err := DecodeApply(ctx, in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
+	apply, err := decodeApply(ctx, in.Topic, r.Body, cmp.Or(s.MaxBody, notify.DefaultMaxBody))
 	if err != nil {
 		return nil, err
 	}

@@ -171,8 +171,8 @@ var OfOccurrence = sync.OnceValue(func() []string {
 	return names
 })
 
-// DecodeSchedule reads a SchedulePut from JSON. The error joins a notify.Fault for each thing that is wrong.
-func DecodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
+// decodeSchedule reads a SchedulePut from JSON. The error joins a notify.Fault for each thing that is wrong.
+func decodeSchedule(topic, name string, data []byte) (*store.Schedule, error) {
 	var r scheduleReader
 	if err := strictjson.Members(data, r.read); err != nil {
 		return nil, fault.New("schedule", "schedule: %w; write one JSON object, such as {\"cron\":\"30 2 * * *\",\"body\":\"\"}", err)

@@ -44,7 +44,7 @@ func NewService(store *notify.Store, a *archive.Archive, logger *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	finder, err := NewFinder(store)
+	finder, err := newFinder(store)
 	if err != nil {
 		return nil, err
 	}

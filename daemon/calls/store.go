@@ -23,13 +23,13 @@ var _ = define(Call{
 }, func(ctx context.Context, s *Service, _ *Request, _ *nothing) (any, error) {
 	all, err := store.Gather(ctx, s.Store, func(ctx context.Context, shard store.Shard) (ShardCarrier, error) {
 		status, err := carrier.Look(ctx, shard)
-		return ShardCarrier{Shard: shard.Number(), Carrier: CarrierOf(status)}, err
+		return ShardCarrier{Shard: shard.Number(), Carrier: carrierOf(status)}, err
 	})
 	missing, err := api.MissingOf(err)
 	if err != nil {
 		return nil, err
 	}
-	return CarriersOf(all, missing), nil
+	return carriersOf(all, missing), nil
 })
 
 var _ = define(Call{
@@ -163,8 +163,8 @@ type Carrier struct {
 	Next    *time.Time `json:"next,omitempty" doc:"when the next message or broadcast is due; missing: nothing is scheduled"`
 }
 
-// CarrierOf returns the status of the carrier in its JSON form.
-func CarrierOf(s carrier.Status) Carrier {
+// carrierOf returns the status of the carrier in its JSON form.
+func carrierOf(s carrier.Status) Carrier {
 	return Carrier{Name: s.Name, Epoch: s.Epoch, Since: api.Given(s.Since), LeaseMs: api.Ms(s.Lease), Next: api.Given(s.Next)}
 }
 
@@ -181,9 +181,9 @@ type ShardCarrier struct {
 	Carrier
 }
 
-// CarriersOf returns the status of the carriers of the shards that answered in their JSON
+// carriersOf returns the status of the carriers of the shards that answered in their JSON
 // form; there is at least one.
-func CarriersOf(all []ShardCarrier, missing api.Missing) Carriers {
+func carriersOf(all []ShardCarrier, missing api.Missing) Carriers {
 	c := Carriers{Carrier: all[0].Carrier, Missing: missing}
 	if len(all)+len(missing.Missing) == 1 {
 		return c

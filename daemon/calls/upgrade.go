@@ -16,8 +16,8 @@ type Upgrade struct {
 	Unasked bool     `json:"unasked,omitempty" doc:"who makes calls is not known, since Redis runs scripts in place of functions: refused has only daemons, workers and listeners"`
 }
 
-// UpgradeOf returns an upgrade in its JSON form.
-func UpgradeOf(u store.Upgrade) Upgrade {
+// upgradeOf returns an upgrade in its JSON form.
+func upgradeOf(u store.Upgrade) Upgrade {
 	return Upgrade{From: u.From, To: u.To, Adds: u.Adds, Refused: u.Refused(), Unasked: u.Unasked}
 }
 
@@ -37,11 +37,11 @@ var _ = define(Call{
 	}
 	if in.DryRun {
 		u, err := s.Store.LookAtUpgrade(ctx)
-		return reply(UpgradeOf(u), err)
+		return reply(upgradeOf(u), err)
 	}
 	u, err := s.Store.Upgrade(ctx, in.Yes)
 	if err == nil && u.From != u.To {
 		s.Logger.Info("store upgraded", "from", u.From, "to", u.To, "token", r.Name)
 	}
-	return reply(UpgradeOf(u), err)
+	return reply(upgradeOf(u), err)
 })

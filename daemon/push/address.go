@@ -44,8 +44,8 @@ func ParseAllow(text string) (Allow, error) {
 	return a, nil
 }
 
-// IsNone reports whether no address is allowed.
-func (a Allow) IsNone() bool { return !a.public && len(a.nets) == 0 }
+// isNone reports whether no address is allowed.
+func (a Allow) isNone() bool { return !a.public && len(a.nets) == 0 }
 
 // check returns why an address, which errors call shown, may not be dialled; plain says that the connection has no TLS.
 func (a Allow) check(address netip.Addr, shown string, plain bool) error {
@@ -83,7 +83,7 @@ func (p *Pusher) checkURL(text string) error {
 	switch {
 	case err != nil: // see store.Push
 		return nil
-	case p.allow.IsNone():
+	case p.allow.isNone():
 		return api.ErrPushOff
 	case u.Scheme == "http" && len(p.allow.nets) == 0:
 		return fault.New("url", "url %s: http is not encrypted, and no net is named in BELLHOP_PUSH_ALLOW; use https", api.ShownURL(text))

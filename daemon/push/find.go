@@ -131,7 +131,7 @@ func (p *Pusher) work(ctx context.Context) error {
 			p.o.Logger.Warn("cannot read which topics pushes match; they are found when they are ready", "error", err)
 		}
 	}
-	if (changes || do.sweep) && p.listening.left.Load() && !p.allow.IsNone() {
+	if (changes || do.sweep) && p.listening.left.Load() && !p.allow.isNone() {
 		p.listening.forget(ctx)
 	}
 	return nil

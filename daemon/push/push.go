@@ -128,14 +128,14 @@ func (p *Pusher) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer p.listening.all.Wait()
-	if !p.allow.IsNone() {
+	if !p.allow.isNone() {
 		all.Go(func() { p.web.serve(ctx) })
 	}
 	if p.o.NATS != nil {
 		all.Go(func() { p.serveNATS(ctx) })
 	}
 	channels := []reach.Channel{p.store.Home().PushesChannel(), p.store.Every().BeatChannel()}
-	for nats, may := range map[bool]bool{false: !p.allow.IsNone(), true: p.o.NATS != nil} {
+	for nats, may := range map[bool]bool{false: !p.allow.isNone(), true: p.o.NATS != nil} {
 		if may {
 			channels = append(channels, p.store.Home().PushersChannel(nats))
 		}
@@ -158,7 +158,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 }
 
 // IsOff reports whether the pusher pushes nowhere.
-func (p *Pusher) IsOff() bool { return p.allow.IsNone() && p.o.NATS == nil }
+func (p *Pusher) IsOff() bool { return p.allow.isNone() && p.o.NATS == nil }
 
 // serveNATS works for the pushes to NATS while there is a connection.
 func (p *Pusher) serveNATS(ctx context.Context) {
@@ -215,7 +215,7 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 		}
 		switch {
 		case push.Paused != "":
-		case !push.IsNATS() && p.allow.IsNone():
+		case !push.IsNATS() && p.allow.isNone():
 		case push.IsNATS() && p.refuses(&push): // it was put where no daemon was asked
 		case push.Broadcasts:
 			r.heard[push.Listener()] = newTarget(push, p.heard[push.Listener()], p.budgets.of(&push))
@@ -226,7 +226,7 @@ func (p *Pusher) read(ctx context.Context, all bool, named map[string]bool) (cha
 	changed = !reflect.DeepEqual(p.matched, r.matched)
 	p.assigned = r.assigned
 	p.mu.Unlock()
-	if !p.allow.IsNone() {
+	if !p.allow.isNone() {
 		p.listening.assign(ctx, r.heard)
 	}
 	if p.o.NATS != nil {

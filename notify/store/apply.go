@@ -74,7 +74,7 @@ func (p *applying) checkOver(ctx context.Context) error {
 			continue
 		}
 		switch before, state, _, err := p.store.Of(s.Topic).Schedule(ctx, s.Topic, s.Name); {
-		case err == nil && s.HasTimesOf(&before):
+		case err == nil && s.hasTimesOf(&before):
 		case err != nil && state.Revision == 0 && !errors.Is(err, ErrNoSchedule):
 			return err
 		default:

@@ -151,7 +151,7 @@ func readClaimed(r *script.Reply, receipt int64, length time.Duration, attempts 
 		if counted {
 			if value, used := attempts.TextOrNone(); used {
 				m.Used, m.History = record.DecodeAttempts(value)
-				m.Receipt = WithDigit(receipt, receipt+digitOf(value))
+				m.Receipt = withDigit(receipt, receipt+digitOf(value))
 			}
 		}
 		var there bool
@@ -165,9 +165,9 @@ func readClaimed(r *script.Reply, receipt int64, length time.Duration, attempts 
 	return all
 }
 
-// WithDigit returns a receipt with the last digit of another, which an extension
+// withDigit returns a receipt with the last digit of another, which an extension
 // keeps. It does what receipt_of of lua/shared/leases.lua does.
-func WithDigit(receipt, of int64) int64 { return receipt - receipt%10 + of%10 }
+func withDigit(receipt, of int64) int64 { return receipt - receipt%10 + of%10 }
 
 // digitOf returns the last digit of how many attempts are used up, 0 if that is foreign.
 // It does what digit_of of lua/shared/leases.lua does.

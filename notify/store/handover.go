@@ -20,7 +20,7 @@ type Handover struct {
 // Promise returns the receipt that a [Shard.Confirm] gives the message for a lease, a multiple
 // of record.HandoverSpare, that counts from the hand-over on. It settles the message before that, too.
 func (h Handover) Promise(lease time.Duration) int64 {
-	return WithDigit(h.At+lease.Microseconds(), h.Receipt)
+	return withDigit(h.At+lease.Microseconds(), h.Receipt)
 }
 
 // Handover returns the hand-over in a Received, and whether it is a whole one.

@@ -174,8 +174,8 @@ func (s Shard) readAlone(ctx context.Context, page []Listed, large []int) ([]Lis
 	return slices.DeleteFunc(page, func(Listed) bool { i++; return gone[i] }), nil
 }
 
-// HasTimesOf reports whether the schedule fires at the times of another one, as put_schedule.lua sees it: their rules are written alike.
-func (s *Schedule) HasTimesOf(other *Schedule) bool {
+// hasTimesOf reports whether the schedule fires at the times of another one, as put_schedule.lua sees it: their rules are written alike.
+func (s *Schedule) hasTimesOf(other *Schedule) bool {
 	a, b := &s.Spec, &other.Spec
 	return strings.TrimSpace(a.Cron) == strings.TrimSpace(b.Cron) && a.Every == b.Every && a.Zone == b.Zone && a.From.Equal(b.From) && a.Until.Equal(b.Until) &&
 		slices.EqualFunc(a.At, b.At, time.Time.Equal)

@@ -168,7 +168,7 @@ func (s Shard) extend(ctx context.Context, topic, worker string, leases []Lease,
 	receipt := r.Integer()
 	e = Extended{Receipts: make([]int64, len(leases)), Lost: r.List().Indexes(len(leases))}
 	for i, l := range leases {
-		e.Receipts[i] = WithDigit(receipt, l.Receipt)
+		e.Receipts[i] = withDigit(receipt, l.Receipt)
 	}
 	for r.More() {
 		at, its := r.Integer(), r.Integer()

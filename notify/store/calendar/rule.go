@@ -208,6 +208,3 @@ func (r *Rule) Closest() (least time.Duration) {
 	}
 	return least
 }
-
-// UsesZones reports whether the times depend on the rules of zones, which differ by [Version].
-func (r *Rule) UsesZones() bool { return r.cron != nil && r.cron.zone != time.UTC }

@@ -233,17 +233,6 @@ func TestLast(t *testing.T) {
 	}
 }
 
-func TestUsesZones(t *testing.T) {
-	for _, test := range []struct {
-		spec calendar.Spec
-		want bool
-	}{{calendar.Spec{Cron: "@daily"}, false}, {calendar.Spec{Cron: "@daily", Zone: "Asia/Tokyo"}, true}, {calendar.Spec{Every: time.Hour}, false}} {
-		if got := parse(t, test.spec).UsesZones(); got != test.want {
-			t.Errorf("%+v: got %t", test.spec, got)
-		}
-	}
-}
-
 // FuzzCron wants what is not refused to fire within eight years, always later, and at whole seconds; and by UTC no two times closer than
 // Closest says.
 func FuzzCron(f *testing.F) {

@@ -408,7 +408,7 @@ func (f *Field) within(d time.Duration) error {
 func (f *Field) time(text string) (time.Time, error) {
 	t, err := ParseTime(f.Name, text)
 	if f.Zone != "" {
-		t, err = ParseLocal(f.Name, text)
+		t, err = parseLocal(f.Name, text)
 	}
 	if err == nil {
 		err = f.from1970(t)

@@ -53,8 +53,8 @@ const LocalPattern = `^\d{4}-\d\d-\d\dT\d\d:\d\d((:\d\d(\.\d+)?)?|:\d\d(\.\d+)?(
 // localGrammar is that of a time without an offset.
 var localGrammar = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$`)
 
-// ParseLocal is ParseTime for a time that may have no offset, and is in calendar.Wall then.
-func ParseLocal(field, text string) (time.Time, error) {
+// parseLocal is ParseTime for a time that may have no offset, and is in calendar.Wall then.
+func parseLocal(field, text string) (time.Time, error) {
 	if !localGrammar.MatchString(text) {
 		return ParseTime(field, text)
 	}
