@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/nats-io/nats.go"
 
@@ -21,9 +20,7 @@ import (
 func faultsOf(t testing.TB, reply *nats.Msg) string {
 	t.Helper()
 	var p api.Problem
-	if err := json.Unmarshal(reply.Data, &p); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, json.Unmarshal(reply.Data, &p))
 	var names []string
 	for _, f := range p.Errors {
 		names = append(names, f.Name)
@@ -43,9 +40,7 @@ func TestAsks(t *testing.T) {
 		Published: got.Published, FirstDue: got.FirstDue, Lease: 45 * time.Second, TryTimeout: 5 * time.Minute, Fail: notify.FailDrop,
 		LateAfter: 10 * time.Minute, Late: notify.LateBury, UniqueFor: 24 * time.Hour, Body: []byte("x"),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "record", want, got)
 	for _, call := range []string{"publish", "publish-broadcast"} { // by a wall clock
 		if p := read[api.Publication](t, request(t, conn, "bellhop."+call+"."+topic, "x", "Bellhop-Due", "2099-03-29T02:30", "Bellhop-Zone", "Europe/Berlin")); !p.Due.Equal(time.Date(2099, 3, 29, 1, 0, 0, 0, time.UTC)) {
 			t.Errorf("%s: it is due at %v", call, p.Due)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/natsgate"
@@ -97,9 +96,7 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	gate, err := natsgate.New(db, natsgate.Options{URL: nats.DefaultURL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	keys, like := db.Keys(), anEvent(t, db)
 	wake := func(topic, n string) store.Event {
 		e := like
@@ -119,9 +116,7 @@ func TestHints(t *testing.T) {
 		return all
 	}
 	got := sent(wake(topic, "1"), wake("a.b.c", "2"), wake("a", "1"), wake("a.b.c", "3"), wake("A_1.-", "1"))
-	if diff := cmp.Diff(map[string]string{"bellhop.wake.order.timeout": "1", "bellhop.wake.a": "1", "bellhop.wake.a.b.c": "5", "bellhop.wake.A_1.-": "1"}, got); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "hints", map[string]string{"bellhop.wake.order.timeout": "1", "bellhop.wake.a": "1", "bellhop.wake.a.b.c": "5", "bellhop.wake.A_1.-": "1"}, got)
 	if got := sent(beat("0 1"), beat("0 2")); len(got) != 1 || got["bellhop.beat"] == "" {
 		t.Errorf("own beats are sent as %v", got)
 	}
@@ -135,9 +130,7 @@ func TestHintsAreBounded(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	gate, err := natsgate.New(db, natsgate.Options{URL: "nats://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	const n = natsgate.MaxHints + 500
 	keys, like := db.Keys(), anEvent(t, db)
 	of := func(channel, payload string) store.Event {

@@ -26,14 +26,12 @@ func measure(b *testing.B, subject string, message func(due time.Time) notify.Me
 	conn, store, _ := outbound(b, natsgate.Options{})
 	var late storetest.Lateness
 	seen := make(map[time.Time]bool)
-	if _, err := conn.Subscribe(subject, func(m *nats.Msg) {
+	storetest.Must(b, storetest.ErrOf(conn.Subscribe(subject, func(m *nats.Msg) {
 		if due := dueOf(m); !seen[due] { // beats repeat wake-ups for unclaimed messages
 			seen[due] = true
 			late.Add(time.Since(due))
 		}
-	}); err != nil {
-		b.Fatal(err)
-	}
+	})))
 	awaitBeat(b, conn)
 	for rounds := 1; b.Loop(); rounds++ {
 		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
@@ -93,13 +91,11 @@ func BenchmarkDelivery(b *testing.B) {
 	conn, db, _ := delivering(b, store.DefaultPushInFlight)
 	awaitBeat(b, conn)
 	var late storetest.Lateness
-	if _, err := conn.QueueSubscribe(deliverSubject, "workers", func(m *nats.Msg) {
+	storetest.Must(b, storetest.ErrOf(conn.QueueSubscribe(deliverSubject, "workers", func(m *nats.Msg) {
 		due, _ := time.Parse(time.RFC3339, m.Header.Get("ce-time"))
 		late.Add(time.Since(due))
 		answer(b, m, "+ACK")
-	}); err != nil {
-		b.Fatal(err)
-	}
+	})))
 	for rounds := 1; b.Loop(); rounds++ {
 		start := time.Now().Add(time.Second).Truncate(time.Millisecond)
 		storetest.Fill(b, db, size, func(i int) notify.Message {
@@ -151,9 +147,7 @@ func BenchmarkClaims(b *testing.B) {
 					if err != nil || m.Header.Get("Status") == "204" {
 						return
 					}
-					if _, err := conn.Request(m.Reply, []byte("+ACK"), storetest.Deadline); err != nil {
-						b.Error(err)
-					}
+					storetest.Should(b, storetest.ErrOf(conn.Request(m.Reply, []byte("+ACK"), storetest.Deadline)))
 				}
 			})
 		}
@@ -176,9 +170,7 @@ func BenchmarkWaits(b *testing.B) {
 		inbox := conn.NewInbox()
 		subscribe(b, conn, inbox)
 		for i := range natsgate.MaxWaits {
-			if err := conn.PublishRequest(fmt.Sprintf("bellhop.claim.t%d", i%100), inbox, []byte(`{"wait":"5m"}`)); err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, conn.PublishRequest(fmt.Sprintf("bellhop.claim.t%d", i%100), inbox, []byte(`{"wait":"5m"}`)))
 		}
 		waiting(b, gate, natsgate.MaxWaits)
 		storetest.Eventually(b, "their first calls are over", func() bool { return runtime.NumGoroutine() < natsgate.MaxWaits+200 })

@@ -96,9 +96,7 @@ func comparePositions(t testing.TB, a, b string) int {
 			return 0
 		}
 		p, err := record.ParsePosition(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return p
 	}
 	return cmp.Compare(parse(a), parse(b))
@@ -134,9 +132,7 @@ func TestBroadcastIsACloudEvent(t *testing.T) {
 		t.Error("it came early")
 	}
 	position := m.Header.Get("Bellhop-Position")
-	if _, err := record.ParsePosition(position); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(record.ParsePosition(position)))
 	prefix := store.Keys().Prefix()
 	want := nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"n:1~x"}, "ce-source": {"/" + prefix + "/order.timeout"}, "ce-type": {"order.timeout"},
@@ -314,9 +310,7 @@ func TestBridgeBeginsNow(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	alone, err := carrier.New(store, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, alone.Run)
 	broadcast(t, store, numbered(0, 5)...)
 	storetest.Eventually(t, "they are sent", func() bool {
@@ -392,37 +386,27 @@ func TestForeignPosition(t *testing.T) {
 	t.Parallel()
 	n, store := startNATS(t, nil), storetest.Open(t)
 	got := subscribe(t, n.connect(), "bellhop.broadcast.>")
-	if err := store.Client().LPush(t.Context(), store.KeysOf(topic).Bridge(), "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().LPush(t.Context(), store.KeysOf(topic).Bridge(), "x").Err())
 	d := startDaemon(t, store, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("cannot pass on broadcasts to nats") == 1 })
 	conn := n.connect()
 	awaitBeat(t, conn) // everything else goes on,
 	awaitBeat(t, conn) // while the bridge retries
 	wantLog(t, d.log, map[string]int{"cannot pass on broadcasts to nats": 1, store.KeysOf(topic).Bridge(): 0, "WRONGTYPE": 1})
-	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err())
 	d.bridges()
 	broadcast(t, store, to(topic, numbered(0, 1))...)
 	reaches(t, store, receive(t, got, 0, 1))
 	wantLog(t, d.log, map[string]int{"passing on broadcasts to nats again": 1})
 
 	// The position becomes unreadable under load: that is logged once, too, and nothing is lost.
-	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Client().LPush(t.Context(), store.KeysOf(topic).Bridge(), "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err())
+	storetest.Must(t, store.Client().LPush(t.Context(), store.KeysOf(topic).Bridge(), "x").Err())
 	broadcast(t, store, to(topic, numbered(1, 2000))...)
 	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("cannot keep the position of the bridge") == 1 })
 	awaitBeat(t, conn)
 	awaitBeat(t, conn)
-	if err := store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Del(t.Context(), store.KeysOf(topic).Bridge()).Err())
 	reaches(t, store, receive(t, got, 1, 2000))
 	wantLog(t, d.log, map[string]int{"cannot keep the position of the bridge": 1})
 }
@@ -439,9 +423,7 @@ func TestGap(t *testing.T) {
 	reaches(t, store, receive(t, got, 0, 3))
 	first.stop()
 	forgetful, err := carrier.New(store, carrier.Options{KeepCount: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, forgetful.Run)
 	const sent = 1500
 	broadcast(t, store, to(topic, numbered(3, sent))...)
@@ -472,9 +454,7 @@ func TestBridgeOfLostData(t *testing.T) {
 	reaches(t, store, receive(t, got, 0, 3))
 	for i, rest := range []bool{false, true} {
 		storetest.Eventually(t, "the positions of the bridges are kept", func() bool { return positions(t, store) != "" })
-		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().FlushAll(t.Context()).Err())
 		if rest {
 			storetest.Eventually(t, "the gap is counted", func() bool { return d.Stats().Gaps == int64((i+1)*storetest.Shards()) })
 		}

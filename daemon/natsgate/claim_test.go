@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -24,13 +23,9 @@ func claim(t testing.TB, conn *nats.Conn, data string) (messages []*nats.Msg, en
 	t.Helper()
 	inbox := conn.NewInbox()
 	sub, err := conn.SubscribeSync(inbox)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer sub.Unsubscribe()
-	if err := conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(data)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(data)))
 	for {
 		m, err := sub.NextMsg(storetest.Deadline)
 		if err != nil {
@@ -73,9 +68,7 @@ func TestClaim(t *testing.T) {
 		"ce-time": {"2001-02-03T04:05:06.007Z"}, "ce-datacontenttype": {"text/plain;%20title=%2250%25%20%C3%A4%22"},
 		"Bellhop-Attempt": {"1"}, "Bellhop-Late-Ms": got.Header["Bellhop-Late-Ms"], "Bellhop-First-Due": {info(t, store, "a~1").FirstDue.UTC().Format("2006-01-02T15:04:05.000Z")}, "Bellhop-Lease-Until": got.Header["Bellhop-Lease-Until"], "Bellhop-Header-Trace-Id": {"ä 1"}, "Bellhop-Key": {"acct-7"}, "Bellhop-Fence": got.Header["Bellhop-Fence"],
 	}
-	if diff := cmp.Diff(want, got.Header); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "headers", want, got.Header)
 	if late, err := strconv.ParseInt(got.Header.Get("Bellhop-Late-Ms"), 10, 64); err != nil || late < 25*365*24*3_600_000 {
 		t.Errorf("it is %d ms late, %v", late, err)
 	}
@@ -180,9 +173,7 @@ func TestClaimThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	gate, err := natsgate.New(store, natsgate.Options{URL: "nats://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for i := range 5 {
 		storetest.Publish(t, store, body(fmt.Sprint(i)))
 	}
@@ -223,9 +214,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 	w.fill(true)
 	for range claims {
-		if err := conn.PublishRequest("bellhop.claim."+topic, conn.NewInbox(), []byte(`{"max":500}`)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, conn.NewInbox(), []byte(`{"max":500}`)))
 	}
 	most := int64(0)
 	storetest.Eventually(t, "the gate gives up to send", func() bool {

@@ -191,9 +191,7 @@ func credentials(t testing.TB) (change func(*server.Options), file []byte) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 	operator, err := nkeys.CreateOperator()
 	check(err)
@@ -232,9 +230,7 @@ func TestCredentialsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bell.creds")
 	write := func(text []byte) {
 		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(file, text, 0o600))
 	}
 	write(wrong)
 	gate, log := watch(t, natsgate.Options{URL: n.ClientURL(), CredsFile: file})
@@ -245,9 +241,7 @@ func TestCredentialsFile(t *testing.T) {
 	conn := n.connect(nats.UserCredentials(file))
 	serving(t, conn)
 
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.Remove(file))
 	n.restart(nil)
 	failures(t, gate, 3)
 	write(right)
@@ -259,9 +253,7 @@ func TestCredentialsFile(t *testing.T) {
 func certificate(t testing.TB) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -269,13 +261,9 @@ func certificate(t testing.TB) (tls.Certificate, string) {
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
@@ -392,9 +380,7 @@ func TestSilentCut(t *testing.T) {
 func TestServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer listener.Close()
 	accepted := make(chan net.Conn, 100)
 	go func() {
@@ -421,13 +407,9 @@ func TestServerThatSaysNothing(t *testing.T) {
 	// The stop itself closes the connection, however long the server would be waited for.
 	ctx, cancel := context.WithCancel(t.Context())
 	dialled, err := natsgate.Dial(ctx, listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer dialled.Close()
-	if err := dialled.SetReadDeadline(time.Now().Add(storetest.Deadline)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, dialled.SetReadDeadline(time.Now().Add(storetest.Deadline)))
 	cancel()
 	if _, err := dialled.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the connection is open after the stop: %v", err)
@@ -455,9 +437,7 @@ func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	file := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(file, []byte("nothing\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, []byte("nothing\n"), 0o600))
 	for what, test := range map[string]struct {
 		o     natsgate.Options
 		texts []string

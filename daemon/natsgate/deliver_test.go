@@ -35,9 +35,7 @@ const deliverSubject = "jobs.order.timeout"
 func deliver(t testing.TB, db *notify.Store, inFlight int, topics ...string) {
 	t.Helper()
 	p := store.Push{Name: topics[0], Topics: topics, To: "nats:jobs.>", InFlight: inFlight}
-	if err := db.Home().PutPush(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), p))
 }
 
 // delivering is outbound with a push of the topic.
@@ -51,9 +49,7 @@ func delivering(t testing.TB, inFlight int) (*nats.Conn, *notify.Store, *daemon)
 // answer answers a delivery.
 func answer(t testing.TB, m *nats.Msg, data string) {
 	t.Helper()
-	if err := m.Respond([]byte(data)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.Respond([]byte(data)))
 }
 
 // wantDelivered receives a delivery of a message in an attempt.
@@ -70,9 +66,7 @@ func wantDelivered(t testing.TB, from <-chan *nats.Msg, id string, attempt int) 
 func counts(t testing.TB, store *notify.Store) notify.Counts {
 	t.Helper()
 	c, err := storetest.Count(store, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return c
 }
 
@@ -221,9 +215,7 @@ func TestDeliverWorkInProgress(t *testing.T) {
 func TestTimeToAnswer(t *testing.T) {
 	t.Parallel()
 	gate, err := natsgate.New(storetest.Open(t), natsgate.Options{URL: nats.DefaultURL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	const lease = 30 * time.Second
 	type test struct {
 		says   []string // 29 s after another
@@ -318,9 +310,7 @@ func TestUnheard(t *testing.T) {
 	t.Parallel()
 	conn, db, d := delivering(t, 8)
 	p, err := db.Home().Push(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	await := func(what string, subjects ...string) {
 		t.Helper()
 		storetest.Eventually(t, what, func() bool {
@@ -335,9 +325,7 @@ func TestUnheard(t *testing.T) {
 	conn.Close()
 	storetest.Publish(t, db, body("b"))
 	await("nobody listens any more", deliverSubject)
-	if err := db.Home().RemovePush(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().RemovePush(t.Context(), topic))
 	storetest.Eventually(t, "nothing is pushed there", func() bool { return d.pusher.Stats().Unheard == 0 })
 }
 
@@ -367,9 +355,7 @@ func TestListenerIsKilled(t *testing.T) {
 	victim.Close()
 	overdue(t, store, "a")
 	m := wantDelivered(t, second, "a", 2)
-	if err := other.Publish(late.Reply, []byte("+ACK")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, other.Publish(late.Reply, []byte("+ACK")))
 	storetest.Publish(t, store, body("b"))
 	answer(t, wantDelivered(t, second, "b", 1), "+ACK") // there is room again: the late answer was taken
 	storetest.Eventually(t, "the other one is acknowledged", func() bool { return gone(t, store, "b") })
@@ -409,9 +395,7 @@ func TestReplySubjectsOfDeliveriesAreNotGuessed(t *testing.T) {
 	end := strings.LastIndex(all["1"].Reply, ".") + 1
 	if n, err := strconv.ParseInt(all["1"].Reply[end:], 36, 64); err == nil {
 		for _, other := range []int64{n - 1, n + 1} {
-			if err := conn.Publish(all["1"].Reply[:end]+strconv.FormatInt(other, 36), []byte("+ACK")); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, conn.Publish(all["1"].Reply[:end]+strconv.FormatInt(other, 36), []byte("+ACK")))
 		}
 	}
 	answer(t, all["1"], "+ACK")
@@ -452,18 +436,14 @@ func TestQueueGroupSharesDeliveries(t *testing.T) {
 	by := make([]map[string]int, 3)
 	for i := range by {
 		by[i] = make(map[string]int)
-		if _, err := conn.QueueSubscribe(deliverSubject, "workers", func(m *nats.Msg) {
+		storetest.Must(t, storetest.ErrOf(conn.QueueSubscribe(deliverSubject, "workers", func(m *nats.Msg) {
 			mu.Lock()
 			by[i][m.Header.Get("ce-id")]++
 			mu.Unlock()
 			_ = m.Respond([]byte("+ACK"))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})))
 	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.Flush())
 	const n = 300
 	for i := range n {
 		storetest.Publish(t, store, body(fmt.Sprint(i)))
@@ -540,16 +520,12 @@ func TestSubscriberBesideWhenNobodyListens(t *testing.T) {
 	storetest.Publish(t, store, body("before"))
 	storetest.Eventually(t, "nobody is found", func() bool { return d.Stats().Nobody > 0 })
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	handled := make(chan subscribers.Delivery, 1000)
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- *d
 		return nil
-	}, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, subscribers.HandleOptions{}))
 	storetest.Run(t, sub.Run)
 	storetest.Receive(t, "the first one", handled)
 	for i := 0; d.Stats().Nobody < 3; i++ {
@@ -710,9 +686,7 @@ func TestTestOfAPush(t *testing.T) {
 	conn, db, d := outbound(t, natsgate.Options{})
 	deliver(t, db, 1, topic)
 	p, err := db.Home().Push(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	test := func(ok bool, want string) {
 		t.Helper()
 		if got := d.pusher.Test(t.Context(), p); got.OK != ok || got.Answer != want {
@@ -721,17 +695,13 @@ func TestTestOfAPush(t *testing.T) {
 	}
 	test(false, "nobody listens over nats")
 	says := make(chan string, 1)
-	if _, err := conn.Subscribe(deliverSubject, func(m *nats.Msg) {
+	storetest.Must(t, storetest.ErrOf(conn.Subscribe(deliverSubject, func(m *nats.Msg) {
 		if id := m.Header.Get("ce-id"); !strings.HasPrefix(id, "test~") || string(m.Data) != `{"test":true}` {
 			t.Errorf("got %s %q", id, m.Data)
 		}
 		_ = m.Respond([]byte(<-says))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	})))
+	storetest.Must(t, conn.Flush())
 	for _, done := range []string{"+ACK", `+ACK {"keep":"1h","result":1}`} {
 		says <- done
 		test(true, "+ACK")
@@ -749,9 +719,7 @@ func TestSubjectsOfTheGatewayAreRefused(t *testing.T) {
 	if err := d.pusher.Check(&loop); !errors.Is(err, notify.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "subjects under bellhop are Bellhop's own") {
 		t.Errorf("got %v", err)
 	}
-	if err := db.Home().PutPush(t.Context(), loop); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), loop))
 	deliver(t, db, 1, "other")
 	got := subscribe(t, conn, "jobs.>")
 	storetest.Publish(t, db, body("a"), notify.Message{Topic: "other", ID: "b"})
@@ -798,9 +766,7 @@ func TestPushChangesItsSubject(t *testing.T) {
 	first, second := subscribe(t, conn, deliverSubject), subscribe(t, conn, "elsewhere")
 	storetest.Publish(t, db, body("a"))
 	answer(t, wantDelivered(t, first, "a", 1), "+ACK")
-	if err := db.Home().PutPush(t.Context(), store.Push{Name: topic, Topics: []string{topic, "other"}, To: "nats:elsewhere"}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), store.Push{Name: topic, Topics: []string{topic, "other"}, To: "nats:elsewhere"}))
 	storetest.Publish(t, db, notify.Message{Topic: "other", ID: "b"}) // it is known by then
 	answer(t, wantDelivered(t, second, "b", 1), "+ACK")
 	storetest.Publish(t, db, body("c"))
@@ -820,12 +786,8 @@ func TestDeliverTopicsOfAPattern(t *testing.T) {
 		t.Helper()
 		got := make(chan *nats.Msg, 100)
 		conn := n.connect()
-		if _, err := conn.ChanSubscribe("jobs.>", got); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(conn.ChanSubscribe("jobs.>", got)))
+		storetest.Must(t, conn.Flush())
 		return got
 	}
 	delivered := func(got chan *nats.Msg, topic, id string) {
@@ -871,9 +833,7 @@ func TestDeliverToASubjectThatAStreamStores(t *testing.T) {
 	makeStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"jobs.>"}})
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
 	p := store.Push{Name: "jobs", Topics: []string{topic}, To: "nats:jobs.>", InFlight: 1, Timeout: time.Second}
-	if err := db.Home().PutPush(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), p))
 	m := body("a")
 	m.MaxAttempts = 1
 	storetest.Publish(t, db, m)
@@ -899,8 +859,6 @@ func TestDeliverToASubjectThatAStreamStores(t *testing.T) {
 func streamsOf(t testing.TB, db *notify.Store, name string) map[string]string {
 	t.Helper()
 	p, err := db.Home().Push(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p.Stored
 }

@@ -37,9 +37,7 @@ func besieged(t testing.TB, o natsgate.Options) (conn, mallory *nats.Conn, store
 	serving(t, mallory)
 	js := over(t, conn)
 	makeStream(t, js, jetstream.StreamConfig{Name: "LEDGER", Subjects: []string{"ledger.>"}})
-	if _, err := js.Publish(t.Context(), "ledger.a", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(js.Publish(t.Context(), "ledger.a", []byte("x"))))
 	return conn, mallory, store, d
 }
 
@@ -53,9 +51,7 @@ func TestReplySubjectThatNATSListensTo(t *testing.T) {
 	attack := func(subject, reply, data string) {
 		t.Helper()
 		attacks++
-		if err := mallory.PublishRequest(subject, reply, []byte(data)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, mallory.PublishRequest(subject, reply, []byte(data)))
 	}
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: []byte("{}")})
 	for subject, data := range map[string]string{
@@ -101,16 +97,12 @@ func TestReplySubjectOfTheGate(t *testing.T) {
 	}
 	for _, reply := range replies {
 		for subject, data := range map[string]string{"bellhop.claim.mail": "", "bellhop.publish.mail": "x", "$SRV.PING": ""} {
-			if err := mallory.PublishRequest(subject, reply, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, mallory.PublishRequest(subject, reply, []byte(data)))
 		}
 	}
 	storetest.Eventually(t, "all are refused", func() bool { return d.Stats().RefusedReplies == 3*int64(len(replies)) })
 	serving(t, mallory)
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.Flush())
 	for subject, got := range forged {
 		if len(got) > 0 {
 			t.Errorf("%s: got %q", subject, (<-got).Data)
@@ -129,9 +121,7 @@ func TestReplySubjectOfTheRequester(t *testing.T) {
 	for _, reply := range []string{"claimed", "_INBOX.x", "inbox-of.alice.1", "bellhop", "bellhops.a", "Bellhop.a", "a$b", "a.$b", "a*.>b", "ä"} {
 		got := subscribe(t, conn, reply)
 		storetest.Publish(t, store, body(notify.NewID()))
-		if err := conn.PublishRequest("bellhop.claim."+topic, reply, nil); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, reply, nil))
 		m := storetest.Receive(t, "a claimed message at "+reply, got)
 		settle(t, conn, m, "+ACK")
 		if end := storetest.Receive(t, "the end at "+reply, got); end.Header.Get("Status") != "204" {

@@ -44,9 +44,7 @@ func jetStream(t testing.TB, n *natsd) jetstream.JetStream {
 func over(t testing.TB, conn *nats.Conn) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(storetest.Deadline))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return js
 }
 
@@ -65,9 +63,7 @@ func makeStream(t testing.TB, js jetstream.JetStream, c jetstream.StreamConfig) 
 		var refused *jetstream.APIError
 		return !errors.As(err, &refused) || !strings.Contains(refused.Description, "creating store")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 }
 
 // state returns the state of a stream; the zero value if there is none.
@@ -77,9 +73,7 @@ func state(t testing.TB, js jetstream.JetStream, name string) jetstream.StreamSt
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return jetstream.StreamState{}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return s.CachedInfo().State
 }
 
@@ -100,15 +94,11 @@ func stored(t testing.TB, js jetstream.JetStream) []jetstream.Msg {
 	t.Helper()
 	want := state(t, js, streamName).Msgs
 	consumer, err := js.OrderedConsumer(t.Context(), streamName, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var all []jetstream.Msg
 	for len(all) < int(want) {
 		batch, err := consumer.Fetch(min(1000, int(want)-len(all)), jetstream.FetchMaxWait(storetest.Deadline))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		before := len(all)
 		for m := range batch.Messages() {
 			all = append(all, m)
@@ -157,9 +147,7 @@ func TestStreamIsMade(t *testing.T) {
 		t.Errorf("got %s %v %q", first.Subject(), first.Headers(), first.Data())
 	}
 	s, err := js.Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	c := s.CachedInfo().Config
 	if !slices.Equal(c.Subjects, []string{"bellhop.broadcast.>"}) || c.MaxMsgsPerSubject != 1234 || c.MaxAge != time.Hour || c.Duplicates != 2*time.Minute || c.Storage != jetstream.FileStorage {
 		t.Errorf("the stream is %+v", c)
@@ -267,9 +255,7 @@ func TestOverlappingStream(t *testing.T) {
 	if got := state(t, js, "prices").Msgs; got != 0 {
 		t.Errorf("%d are in the other stream", got)
 	}
-	if err := js.DeleteStream(t.Context(), "prices"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, js.DeleteStream(t.Context(), "prices"))
 	wantStored(t, js, store, 10)
 	wantLog(t, d.log, map[string]int{"nats does not take broadcasts": 2, "over: ": 1})
 }
@@ -295,23 +281,17 @@ func TestStreamRemoved(t *testing.T) {
 	broadcast(t, store, numbered(7, 5)...)
 	holds(t, js, 5)
 	storetest.Eventually(t, "all are acknowledged", func() bool { return d.Stats().Broadcasts == 5 })
-	if err := js.DeleteStream(t.Context(), streamName); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, js.DeleteStream(t.Context(), streamName))
 	broadcast(t, store, numbered(0, 700)...)
 	wantStored(t, js, store, 700)
 	wantLog(t, d.log, map[string]int{"created the stream": 2, "was the stream removed": 1, "over: nats does not take broadcasts": 1})
 
 	// Another stream takes its subjects, and NATS reports nothing.
-	if err := js.DeleteStream(t.Context(), streamName); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, js.DeleteStream(t.Context(), streamName))
 	makeStream(t, js, jetstream.StreamConfig{Name: "other", Subjects: []string{"bellhop.>"}})
 	broadcast(t, store, numbered(0, 3)...)
 	storetest.Eventually(t, "it waits", func() bool { return d.log.Count("nats does not take broadcasts") >= 3 })
-	if err := js.DeleteStream(t.Context(), "other"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, js.DeleteStream(t.Context(), "other"))
 	wantStored(t, js, store, 3)
 }
 
@@ -340,9 +320,7 @@ func TestFullStream(t *testing.T) {
 	const total = 35
 	broadcast(t, store, to(topic, numbered(0, total))...)
 	s, err := js.Stream(t.Context(), streamName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for from := 0; from < total; from += 10 {
 		n := min(10, total-from)
 		holds(t, js, uint64(n))
@@ -356,9 +334,7 @@ func TestFullStream(t *testing.T) {
 				t.Errorf("the position moved to %s without room", position(t, store, topic))
 			}
 		}
-		if err := s.Purge(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Purge(t.Context()))
 	}
 	if got := d.Stats().Broadcasts; got != total {
 		t.Errorf("%d are counted as confirmed", got)
@@ -386,9 +362,7 @@ func TestBroadcastsThatExpireBeforeAFullStream(t *testing.T) {
 	if err == nil {
 		err = s.Purge(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	holds(t, js, 1)
 	if m := stored(t, js)[0]; m.Headers().Get("ce-id") != all[15].ID {
 		t.Errorf("%s is stored", m.Headers().Get("ce-id"))
@@ -406,20 +380,14 @@ func TestFullStreamThatIsEmptiedBitByBit(t *testing.T) {
 	holds(t, js, 3)
 	storetest.Eventually(t, "it is refused", func() bool { return d.Stats().Resent > 0 })
 	consumer, err := js.CreateConsumer(t.Context(), streamName, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for i := range total {
 		m, err := consumer.Next(jetstream.FetchMaxWait(storetest.Deadline))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if id := m.Headers().Get("ce-id"); id != fmt.Sprintf("%06d", i) {
 			t.Fatalf("got %s, want %06d", id, i)
 		}
-		if err := m.DoubleAck(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.DoubleAck(t.Context()))
 	}
 }
 

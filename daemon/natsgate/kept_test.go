@@ -95,13 +95,9 @@ func awaits(t testing.TB, conn *nats.Conn, id, wait string) <-chan *nats.Msg {
 	t.Helper()
 	inbox, got := conn.NewInbox(), make(chan *nats.Msg, 1)
 	sub, err := conn.ChanSubscribe(inbox, got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
-	if err := conn.PublishRequest("bellhop.inspect."+topic, inbox, []byte(`{"id":"`+id+`","wait":"`+wait+`"}`)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.inspect."+topic, inbox, []byte(`{"id":"`+id+`","wait":"`+wait+`"}`)))
 	return got
 }
 
@@ -231,9 +227,7 @@ func TestInspectionsAreBounded(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: bytes.Repeat([]byte("x"), notify.DefaultMaxBody), Delay: time.Hour})
 	w.fill(true)
 	for range requests {
-		if err := conn.PublishRequest("bellhop.inspect."+topic, conn.NewInbox(), []byte(`{"id":"a"}`)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.inspect."+topic, conn.NewInbox(), []byte(`{"id":"a"}`)))
 	}
 	last := storetest.Receive(t, "the first is read", reads)
 	for n := 1; n < requests; n++ {

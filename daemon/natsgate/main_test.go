@@ -72,9 +72,7 @@ func (n *natsd) restart(change func(*server.Options)) {
 func (n *natsd) connect(options ...nats.Option) *nats.Conn {
 	n.t.Helper()
 	conn, err := nats.Connect(n.ClientURL(), append(options, nats.Timeout(storetest.Deadline))...)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	storetest.Must(n.t, err)
 	n.t.Cleanup(conn.Close)
 	return conn
 }
@@ -99,9 +97,7 @@ func (b *logBuffer) logger() *slog.Logger { return b.Logger(slog.LevelInfo) }
 func newGate(t testing.TB, store *notify.Store, o natsgate.Options) (gate *natsgate.Gate, stop func()) {
 	t.Helper()
 	gate, err := natsgate.New(store, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return gate, storetest.Run(t, gate.Run)
 }
 
@@ -186,9 +182,7 @@ func wantRefused(t testing.TB, reply *nats.Msg, status int, texts ...string) {
 func info(t testing.TB, store *notify.Store, id string) notify.Info {
 	t.Helper()
 	i, err := storetest.Inspector(t, store).Inspect(t.Context(), topic, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return i
 }
 
@@ -201,8 +195,6 @@ func body(id string) notify.Message {
 func carry(t testing.TB, store *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 }

@@ -55,9 +55,7 @@ func installNode(t *testing.T) (dir string) {
 	if err == nil {
 		err = os.CopyFS(dir, source)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
@@ -192,9 +190,7 @@ func nodeHearsBroadcast(t *testing.T, dir string) {
 	sent, err := storetest.Publisher(t, store).Broadcast(t.Context(), notify.Message{
 		Topic: "prices", ID: "tick~1", Body: []byte("42 €"), ContentType: "text/plain; charset=utf-8", Delay: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	notEarly(t, e.await("42 €\n"), sent.Due)
 	for _, line := range []string{
 		"ce-specversion: 1.0", "ce-id: tick~1", "ce-type: prices", "ce-source: /" + store.Keys().Prefix() + "/prices",
@@ -266,13 +262,9 @@ func nodeTakesLong(t *testing.T, dir string) {
 		storetest.Eventually(t, "its lease is extended", func() bool { return info(t, store, "a").Until.After(until) })
 	}
 	extended()
-	if err := e.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, e.Signal(syscall.SIGTERM))
 	extended()
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(flag, nil, 0o600))
 	storetest.Receive(t, "the worker ends", e.Done())
 	e.await("order a was not paid: body of a\n")
 	settled(t, store, topic, "a")
@@ -280,9 +272,7 @@ func nodeTakesLong(t *testing.T, dir string) {
 		t.Errorf("it was handled %d times; counted %+v", n, gate.Stats())
 	}
 	hostname, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if i := info(t, store, "bad"); i.State != notify.Dead || i.Reason != "Error: broken" || i.History[0].By != fmt.Sprint(hostname, "-", e.Pid()) {
 		t.Errorf("got %+v", i)
 	}
@@ -336,18 +326,14 @@ func nodeWithoutNATS(t *testing.T, dir string) {
 func changed(t *testing.T, dir, file string, texts ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for i := 0; i < len(texts); i += 2 {
 		if !strings.Contains(string(data), texts[i]) {
 			t.Fatalf("%s does not contain %s", file, texts[i])
 		}
 	}
 	name := "changed-" + notify.NewID() + filepath.Ext(file)
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.NewReplacer(texts...).Replace(string(data))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.NewReplacer(texts...).Replace(string(data))), 0o600))
 	return name
 }
 
@@ -356,9 +342,7 @@ func TestWorkersAreShort(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"node/worker.mjs", "python/worker.py"} {
 		data, err := examples.ReadFile("examples/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		n := 0
 		for line := range strings.Lines(string(data)) {
 			line = strings.TrimSpace(line)
@@ -387,9 +371,7 @@ func nodeAnswersDelivery(t *testing.T, dir string) {
 	sent, err := storetest.Publisher(t, store).Publish(t.Context(), notify.Message{
 		Topic: "mail", ID: "later", Body: []byte("hello again"), Delay: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	notEarly(t, e.await("mail later, attempt 1: hello again\n"), sent.Due)
 	settled(t, store, "mail", "later")
 }

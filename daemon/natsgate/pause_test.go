@@ -3,7 +3,6 @@ package natsgate_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -21,9 +20,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 	storetest.Publish(t, store, body("out"))
 	out := wantDelivered(t, got, "out", 1)
 	storetest.Receive(t, "the wake-up for it", woken)
-	if err := inspector.Pause(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Pause(t.Context(), topic))
 	answer(t, out, "+ACK")
 	storetest.Eventually(t, "the leased message is acknowledged", func() bool { return gone(t, store, "out") })
 	heartbeats(t, beats, 2)
@@ -35,9 +32,7 @@ func TestDeliverPausedTopic(t *testing.T) {
 	serving(t, conn)
 	inbox := conn.NewRespInbox()
 	claimed := subscribe(t, conn, inbox)
-	if err := conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(`{"max":10}`)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(`{"max":10}`)))
 	if end := storetest.Receive(t, "the answer to a claim", claimed); end.Header.Get("Status") != "204" {
 		t.Errorf("claimed %v", end.Header)
 	}
@@ -47,18 +42,14 @@ func TestDeliverPausedTopic(t *testing.T) {
 	if c := counts(t, store); c.Ready != 2 || c.Leased != 0 || !c.Paused {
 		t.Errorf("there is %+v", c)
 	}
-	if err := inspector.Resume(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, inspector.Resume(t.Context(), topic))
 	attempts := make(map[string]string)
 	for range 2 { // both are delivered at the same time
 		m := storetest.Receive(t, "a delivery", got)
 		attempts[m.Header.Get("ce-id")] = m.Header.Get("Bellhop-Attempt")
 		answer(t, m, "+ACK")
 	}
-	if diff := cmp.Diff(map[string]string{"a": "1", "b": "1"}, attempts); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "attempts", map[string]string{"a": "1", "b": "1"}, attempts)
 	storetest.Receive(t, "a wake-up", woken)
 	for _, id := range []string{"a", "b"} {
 		storetest.Eventually(t, id+" is acknowledged", func() bool { return gone(t, store, id) })

@@ -28,9 +28,7 @@ func TestPublish(t *testing.T) {
 		Published: got.Published, FirstDue: future.Local(), ContentType: "text/plain; charset=utf-8", Headers: map[string]string{"Trace-Id": "ä 1"},
 		TTL: time.Hour, MaxAttempts: 3, Body: []byte(data),
 	}
-	if diff := cmp.Diff(want, got.Record); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "record", want, got.Record)
 }
 
 func TestPublishWithNothingButABody(t *testing.T) {

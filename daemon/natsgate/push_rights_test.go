@@ -20,37 +20,27 @@ func TestPushWithLeastRights(t *testing.T) {
 	t.Parallel()
 	n, server := startNATS(t, nil), storetest.Server(t)
 	operator := storetest.Unhurried(storetest.At(t, server.URL(), ""))
-	if _, err := operator.LoadFunctions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(operator.LoadFunctions(t.Context())))
 	admin := operator.Client()
 	rule := []any{"ACL", "SETUSER", "bellhop", "reset", "on", ">secret"}
 	for _, word := range strings.Fields(reach.Rights(script.DefaultPrefix, storetest.Shards())) {
 		rule = append(rule, word)
 	}
-	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, admin.Do(t.Context(), rule...).Err())
 	db := storetest.Unhurried(storetest.At(t, "redis://bellhop:secret@"+server.Addr(), ""))
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{})
 	connected(t, d.Gate)
 	conn := n.connect()
 	got := make(chan string, 100)
-	if _, err := conn.Subscribe("jobs.>", func(m *nats.Msg) {
+	storetest.Must(t, storetest.ErrOf(conn.Subscribe("jobs.>", func(m *nats.Msg) {
 		got <- m.Subject
 		if err := m.Respond([]byte(`+ACK {"keep":"1h","result":1}`)); err != nil {
 			t.Error(err)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	})))
+	storetest.Must(t, conn.Flush())
 	p := store.Push{Name: "jobs", Topics: []string{"order.*", "mail"}, To: "nats:jobs.>"}
-	if err := db.Home().PutPush(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), p))
 	for _, topic := range []string{"order.paid", "mail"} {
 		storetest.Publish(t, db, notify.Message{Topic: topic, ID: "a"})
 		if subject := storetest.Receive(t, "a message of "+topic, got); subject != "jobs."+topic {
@@ -62,22 +52,14 @@ func TestPushWithLeastRights(t *testing.T) {
 		})
 	}
 	p, err := db.Home().Push(t.Context(), p.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if tested := d.pusher.Test(t.Context(), p); !tested.OK {
 		t.Errorf("got %+v", tested)
 	}
-	if err := db.Home().PausePush(t.Context(), p.Name, "by hand"); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Home().RemovePush(t.Context(), p.Name); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PausePush(t.Context(), p.Name, "by hand"))
+	storetest.Must(t, db.Home().RemovePush(t.Context(), p.Name))
 	denied, err := admin.ACLLog(t.Context(), 100).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, entry := range denied {
 		t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
 	}

@@ -27,9 +27,7 @@ func TestPushesAtRest(t *testing.T) {
 	all := make(map[string]any)
 	add := func(p store.Push, matched ...string) {
 		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(matched) == 0 {
 			matched = p.Topics
 		}
@@ -60,9 +58,7 @@ func TestPushesAtRest(t *testing.T) {
 		add(p, matched...)
 	}
 	home := db.Home()
-	if err := db.Client().HSet(t.Context(), home.Keys().Pushes(), all).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().HSet(t.Context(), home.Keys().Pushes(), all).Err())
 	of := storetest.Unhurried(storetest.At(t, storetest.URL(), db.Prefix()))
 	var calls atomic.Int64
 	of.Observe(func(script string, _ time.Duration, _ error) { calls.Add(1) })
@@ -72,9 +68,7 @@ func TestPushesAtRest(t *testing.T) {
 	waiting := func() (n int64) {
 		for some := range slices.Chunk(topics, 100) {
 			counts, err := inspector.Count(t.Context(), some...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			for _, c := range counts {
 				n += c.Waiting
 			}

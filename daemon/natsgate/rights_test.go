@@ -108,9 +108,7 @@ func TestRightsAgainstReplySubjects(t *testing.T) {
 	d := startDaemon(t, store, o, carrier.Options{}).bridges()
 	orders := subscribe(t, conn, "orders.>")
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "a", Body: []byte("forged")})
-	if err := conn.PublishRequest("bellhop.claim."+topic, "orders.pay", nil); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, "orders.pay", nil))
 	storetest.Eventually(t, "it is not permitted", func() bool { return d.Stats().Permissions > 0 })
 	serving(t, conn)
 	if len(orders) > 0 {
@@ -132,9 +130,7 @@ func TestRepliesNotPermittedAreNotKept(t *testing.T) {
 	serving(t, conn)
 	const many = 300
 	for i := range many {
-		if err := conn.PublishRequest("bellhop.claim."+topic, fmt.Sprint("_INBOX.bob.", i), nil); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, fmt.Sprint("_INBOX.bob.", i), nil))
 	}
 	storetest.Eventually(t, "all are counted", func() bool { return gate.Stats().Permissions == many })
 	if got := gate.Denied(); got != 0 {

@@ -27,22 +27,16 @@ func services[T any](t testing.TB, conn *nats.Conn, verb string, want int) (all 
 	storetest.Eventually(t, "the services answer", func() bool {
 		inbox := conn.NewInbox() // late answers to the last question are not counted
 		sub, err := conn.SubscribeSync(inbox)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		defer sub.Unsubscribe()
-		if err := conn.PublishRequest("$SRV."+verb+".bellhop", inbox, nil); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("$SRV."+verb+".bellhop", inbox, nil))
 		for all = nil; len(all) < want; {
 			m, err := sub.NextMsg(time.Second)
 			if err != nil {
 				return false
 			}
 			var v T
-			if err := json.Unmarshal(m.Data, &v); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, json.Unmarshal(m.Data, &v))
 			all = append(all, v)
 		}
 		return true
@@ -116,9 +110,7 @@ func TestNoReplySubject(t *testing.T) {
 	storetest.Publish(t, store, m, body("ready"))
 	for range 10 {
 		for _, r := range [][2]string{{"publish", "x"}, {"publish-broadcast", "x"}, {"claim", ""}, {"cancel", `{"id":"a"}`}, {"reschedule", `{"id":"a"}`}, {"inspect", `{"id":"a"}`}, {"settings", `{"paused":true}`}} {
-			if err := conn.Publish("bellhop."+r[0]+"."+topic, []byte(r[1])); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, conn.Publish("bellhop."+r[0]+"."+topic, []byte(r[1])))
 		}
 	}
 	storetest.Eventually(t, "all are counted", func() bool { return gate.Stats().NoReply == 70 })
@@ -180,13 +172,9 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 	signal(t, redis, syscall.SIGSTOP)
 	replies := subscribe(t, conn, "replies")
 	for range many {
-		if err := conn.PublishRequest("bellhop.publish."+topic, "replies", []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.publish."+topic, "replies", []byte("x")))
 	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.Flush())
 	storetest.Eventually(t, "all slots are taken", func() bool { return gate.Stats().Endpoints["publish"].Requests >= natsgate.MaxConcurrent })
 	signal(t, redis, syscall.SIGCONT)
 	gate.Quiesce(t.Context()) // answers the requests received before
@@ -207,9 +195,7 @@ func TestSlowRedisLosesNoRequests(t *testing.T) {
 // signal sends a signal to a redis-server.
 func signal(t testing.TB, redis *redisserver.Server, s syscall.Signal) {
 	t.Helper()
-	if err := redis.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, redis.Signal(s))
 }
 
 // Fewer large requests are handled at the same time, so that they fit into memory; the others wait.
@@ -224,9 +210,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 	large := make([]byte, notify.DefaultMaxBody)
 	const many, most = 100, natsgate.MaxConcurrent / 4
 	for range many {
-		if err := conn.PublishRequest("bellhop.publish."+topic, "replies", large); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.publish."+topic, "replies", large))
 	}
 	underWay := func() int64 { // none succeeds while Redis stands still, but those that it leaves for too long end
 		n := gate.Stats().Endpoints["publish"]
@@ -261,9 +245,7 @@ func TestFlood(t *testing.T) {
 	large := []byte(`{"id":"a"` + strings.Repeat(" ", 32<<10) + "}")
 	storetest.Eventually(t, "some are lost", func() bool {
 		for range 3 * natsgate.MaxConcurrent { // few wait for Redis, and the rest is more than may wait for a turn
-			if err := conn.PublishRequest("bellhop.inspect."+topic, "nobody", large); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, conn.PublishRequest("bellhop.inspect."+topic, "nobody", large))
 		}
 		return gate.Stats().Floods > 0
 	})

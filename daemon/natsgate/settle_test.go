@@ -29,9 +29,7 @@ func settle(t testing.TB, conn *nats.Conn, m *nats.Msg, data string) {
 func gone(t testing.TB, db *notify.Store, id string) bool {
 	t.Helper()
 	there, err := db.Client().HExists(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, id)).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return !there
 }
 
@@ -48,13 +46,9 @@ func TestAck(t *testing.T) {
 	}
 	// A client's respond is not a request.
 	m = claimOne(t, conn, db, "", body("b"))
-	if err := m.Respond([]byte("+ACK")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.Respond([]byte("+ACK")))
 	storetest.Eventually(t, "it is acknowledged", func() bool { return gone(t, db, "b") })
-	if err := m.Respond([]byte("+ACK")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.Respond([]byte("+ACK")))
 	storetest.Eventually(t, "the refusal is counted", func() bool { return gate.Stats().Endpoints["settle"].Refused == 5 })
 	keys, err := db.Client().Keys(t.Context(), db.KeysOf(topic).Base()+"extended:*").Result()
 	if err != nil || len(keys) != 0 {
@@ -180,9 +174,7 @@ func TestRefusedSettlements(t *testing.T) {
 	at := strings.LastIndexByte(m.Reply, '.') + 1
 	subject, token := m.Reply[:at], m.Reply[at:]
 	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for i := range raw {
 		changed := append([]byte{}, raw...)
 		changed[i] ^= 1
@@ -218,9 +210,7 @@ func TestUntoldSettlements(t *testing.T) {
 	}
 	respond := func(answer string) {
 		t.Helper()
-		if err := m.Respond([]byte(answer)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.Respond([]byte(answer)))
 	}
 	logged := func(n int, words ...string) {
 		t.Helper()
@@ -246,9 +236,7 @@ func TestSecretIsSharedAndMadeAnew(t *testing.T) {
 	t.Parallel()
 	conn, db, _ := open(t)
 	before := claimOne(t, conn, db, "", body("a"))
-	if err := db.Client().Del(t.Context(), db.Keys().Secret()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.Keys().Secret()).Err())
 	n2 := startNATS(t, nil)
 	other, _ := newGate(t, db, natsgate.Options{URL: n2.ClientURL()})
 	connected(t, other)
@@ -261,9 +249,7 @@ func TestSecretIsSharedAndMadeAnew(t *testing.T) {
 	wantRefused(t, request(t, conn, before.Reply, "+ACK"), 422, "settle token")
 	settle(t, conn, claimOne(t, conn, db, "", body("c")), "+ACK")
 
-	if err := db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err())
 	storetest.Eventually(t, "the gate reads it", func() bool {
 		return strings.Contains(string(request(t, conn, "bellhop.claim."+topic, "").Data), db.Keys().Secret())
 	})
@@ -288,9 +274,7 @@ func TestRotatedSecret(t *testing.T) {
 	for _, c := range []*nats.Conn{conn, conn2} {
 		settle(t, c, m, "+WPI") // both know the secret
 	}
-	if err := db.Home().RotateSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().RotateSecret(t.Context()))
 	for _, c := range []*nats.Conn{conn, conn2} {
 		storetest.Eventually(t, "the token is refused", func() bool {
 			return strings.Contains(string(request(t, c, m.Reply, "+WPI").Data), "settle token")
@@ -303,9 +287,7 @@ func TestRotatedSecret(t *testing.T) {
 	settle(t, conn, claimOne(t, conn2, db, `{"lease":"1m"}`, body("b")), "+ACK") // of one gateway, settled over the other
 
 	short := claimOne(t, conn, db, `{"lease":"1s"}`, body("c"))
-	if err := db.Home().RotateSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().RotateSecret(t.Context()))
 	storetest.Eventually(t, "it is ready again", func() bool { return info(t, db, "c").State == notify.Ready })
 	storetest.Eventually(t, "the token is refused", func() bool {
 		return strings.Contains(string(request(t, conn, short.Reply, "+ACK").Data), "settle token")

@@ -56,9 +56,7 @@ func TestEightShards(t *testing.T) {
 	}
 	replies := subscribe(t, conn, "test.inbox")
 	for i := range topics {
-		if err := conn.PublishRequest(fmt.Sprintf("bellhop.claim.t%d", i), "test.inbox", nil); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest(fmt.Sprintf("bellhop.claim.t%d", i), "test.inbox", nil))
 		m := storetest.Receive(t, "a message", replies)
 		storetest.Receive(t, "the end of the claim", replies)
 		settle(t, conn, m, "+ACK")

@@ -51,9 +51,7 @@ type wire struct {
 func newWire(t testing.TB, n *natsd) *wire {
 	t.Helper()
 	u, err := url.Parse(n.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	w := &wire{to: u.Host, ends: make(map[net.Conn]bool)}
 	w.cond = sync.NewCond(&w.mu)
 	if w.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -180,9 +178,7 @@ func startDaemon(t testing.TB, db *notify.Store, o natsgate.Options, c carrier.O
 	d.Gate, d.stopGate = newGate(t, db, o)
 	c.OnTerm, c.Lease = d.Term, carrier.MaxLease
 	carry, err := carrier.New(db, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	d.stopCarrier = storetest.Run(t, carry.Run)
 	d.pusher, d.stopPusher = startPusher(t, db, push.Options{NATS: d.Gate, OnClaimed: o.OnClaimed, Grace: time.Hour, Logger: o.Logger})
 	return d
@@ -192,9 +188,7 @@ func startDaemon(t testing.TB, db *notify.Store, o natsgate.Options, c carrier.O
 func startPusher(t testing.TB, db *notify.Store, o push.Options) (p *push.Pusher, stop func()) {
 	t.Helper()
 	p, err := push.New(db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p, storetest.Run(t, p.Run)
 }
 
@@ -230,9 +224,7 @@ func carriesAll(db *notify.Store, name string) bool {
 func allTerms(ctx context.Context, t testing.TB, db *notify.Store, gate *natsgate.Gate) {
 	t.Helper()
 	shards, err := db.Shards(ctx)
-	if err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, err)
 	var terms sync.WaitGroup
 	for _, shard := range shards {
 		terms.Go(func() { gate.Term(ctx, carrier.Term{Name: "this", Shard: shard}) })
@@ -287,12 +279,8 @@ func outbound(t testing.TB, o natsgate.Options) (*nats.Conn, *notify.Store, *dae
 func subscribe(t testing.TB, conn *nats.Conn, subject string) chan *nats.Msg {
 	t.Helper()
 	all := make(chan *nats.Msg, 100_000)
-	if _, err := conn.ChanSubscribe(subject, all); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.ChanSubscribe(subject, all)))
+	storetest.Must(t, conn.Flush())
 	return all
 }
 
@@ -300,15 +288,11 @@ func subscribe(t testing.TB, conn *nats.Conn, subject string) chan *nats.Msg {
 func awaitBeat(t testing.TB, conn *nats.Conn) {
 	t.Helper()
 	sub, err := conn.SubscribeSync("bellhop.beat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if _, err := sub.NextMsg(storetest.Deadline); err != nil {
 		t.Fatalf("no beat is received: %v", err)
 	}
-	if err := sub.Unsubscribe(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Unsubscribe())
 }
 
 // heard waits until hints about topics are sent.
@@ -359,16 +343,10 @@ func TestWakeUpWakesOneOfAQueueGroup(t *testing.T) {
 	awaitBeat(t, conn)
 	var inGroup, alone atomic.Int64
 	for range 3 {
-		if _, err := conn.QueueSubscribe("bellhop.wake.order.*", "workers", func(*nats.Msg) { inGroup.Add(1) }); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(conn.QueueSubscribe("bellhop.wake.order.*", "workers", func(*nats.Msg) { inGroup.Add(1) })))
 	}
-	if _, err := conn.Subscribe("bellhop.wake.order.timeout", func(*nats.Msg) { alone.Add(1) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.Subscribe("bellhop.wake.order.timeout", func(*nats.Msg) { alone.Add(1) })))
+	storetest.Must(t, conn.Flush())
 	const n = 20
 	for i := range n {
 		storetest.Publish(t, db, body(fmt.Sprint(i)))
@@ -420,9 +398,7 @@ func tell(t testing.TB, db *notify.Store, channel, payload string) {
 	if storetest.Shards() > 1 {
 		publish = db.Client().SPublish
 	}
-	if err := publish(t.Context(), channel, payload).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, publish(t.Context(), channel, payload).Err())
 }
 
 // wake publishes a wake-up for a topic.
@@ -519,16 +495,12 @@ func TestDeathsAreSent(t *testing.T) {
 
 	// By a bury.
 	storetest.Publish(t, db, body("refused"))
-	if _, err := claim(time.Minute).Bury(t.Context(), "never <again>, \"ü\"\n"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(claim(time.Minute).Bury(t.Context(), "never <again>, \"ü\"\n")))
 	want(death{topic, "refused", "never <again>, \"ü\"\n", 1})
 
 	// By a claim that finds no record.
 	storetest.Publish(t, db, body("torn"))
-	if err := db.Client().HDel(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, "torn")).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().HDel(t.Context(), db.KeysOf(topic).Messages(), record.Member(topic, "torn")).Err())
 	if ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: time.Minute}); err != nil || len(ds) > 0 {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
@@ -539,16 +511,12 @@ func TestDeathsAreSent(t *testing.T) {
 func handles(t testing.TB, db *notify.Store) {
 	t.Helper()
 	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	handled := make(chan string, 1000)
-	if err := sub.Handle("redis", func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, sub.Handle("redis", func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- d.ID
 		return nil
-	}, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, subscribers.HandleOptions{}))
 	defer storetest.Run(t, sub.Run)()
 	for range 40 {
 		m := notify.Message{Topic: "redis", ID: notify.NewID(), Body: []byte("x"), Delay: 20 * time.Millisecond}
@@ -610,9 +578,7 @@ func TestNATSThatStalls(t *testing.T) {
 	var ids []string
 	for i := range 100 {
 		ids = append(ids, fmt.Sprint(i))
-		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: ids[i], Body: big}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Broadcast(t.Context(), notify.Message{Topic: topic, ID: ids[i], Body: big})))
 	}
 	storetest.Publish(t, db, body("a"))
 	handles(t, db)
@@ -640,12 +606,8 @@ func TestNATSThatStalls(t *testing.T) {
 // acknowledge acknowledges all deliveries, in a queue group if one is named.
 func acknowledge(t testing.TB, conn *nats.Conn, group string) {
 	t.Helper()
-	if _, err := conn.QueueSubscribe("jobs.>", group, func(m *nats.Msg) { _ = m.Respond([]byte("+ACK")) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.QueueSubscribe("jobs.>", group, func(m *nats.Msg) { _ = m.Respond([]byte("+ACK")) })))
+	storetest.Must(t, conn.Flush())
 }
 
 // Of two daemons only the one whose carrier is elected sends.
@@ -687,9 +649,7 @@ func TestServerWithoutHeaders(t *testing.T) {
 	t.Parallel()
 	n, db := startNATS(t, func(o *server.Options) { o.NoHeaderSupport = true }), storetest.Open(t)
 	d := startDaemon(t, db, natsgate.Options{URL: n.ClientURL()}, carrier.Options{}).bridges()
-	if _, err := storetest.Publisher(t, db).Broadcast(t.Context(), body("b")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).Broadcast(t.Context(), body("b"))))
 	storetest.Eventually(t, "it is logged", func() bool { return d.log.Count("nats does not take broadcasts") == 1 })
 	resent := d.Stats().Resent
 	storetest.Eventually(t, "it is retried", func() bool { return d.Stats().Resent > resent+2 })

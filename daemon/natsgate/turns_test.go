@@ -19,15 +19,11 @@ import (
 func TestSearchesHoldUpNoOthers(t *testing.T) {
 	conn, store, gate := open(t)
 	free, err := gate.TakeTurns(t.Context(), "find-all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	const many = natsgate.MaxConcurrent + 50
 	found := subscribe(t, conn, "found")
 	for range many {
-		if err := conn.PublishRequest("bellhop.find-all", "found", []byte(`{"q":"id:nobody"}`)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.find-all", "found", []byte(`{"q":"id:nobody"}`)))
 	}
 	settle(t, conn, claimOne(t, conn, store, "", body("a")), "+ACK")
 	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b"))
@@ -50,23 +46,17 @@ func TestWaitsEndWhileSearchesWait(t *testing.T) {
 	gate, stop := newGate(t, store, natsgate.Options{URL: n.ClientURL()})
 	conn := n.connect()
 	serving(t, conn)
-	if _, err := gate.TakeTurns(t.Context(), "find-all"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(gate.TakeTurns(t.Context(), "find-all")))
 	later := body("a")
 	later.Delay = time.Hour
 	storetest.Publish(t, store, later)
 	const many = 2 * natsgate.MaxReads
 	got := subscribe(t, conn, "got")
 	for range many {
-		if err := conn.PublishRequest("bellhop.inspect."+topic, "got", []byte(`{"id":"a","wait":"5m"}`)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.inspect."+topic, "got", []byte(`{"id":"a","wait":"5m"}`)))
 	}
 	waiting(t, gate, many)
-	if err := conn.PublishRequest("bellhop.find-all", conn.NewInbox(), []byte(`{"q":"id:nobody"}`)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.find-all", conn.NewInbox(), []byte(`{"q":"id:nobody"}`)))
 	storetest.Eventually(t, "the search waits", func() bool { return gate.Stats().Endpoints["find-all"].Requests == 1 })
 	stop()
 	for range many {
@@ -84,13 +74,9 @@ func TestListsTakeTurns(t *testing.T) {
 	conn := n.connect()
 	serving(t, conn)
 	free, err := gate.TakeTurns(t.Context(), "apply-schedules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	applied := subscribe(t, conn, "applied")
-	if err := conn.PublishRequest("bellhop.apply-schedules."+topic, "applied", []byte(`{"schedules":[{"name":"a","every":"1h","body":"x"}]}`)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.apply-schedules."+topic, "applied", []byte(`{"schedules":[{"name":"a","every":"1h","body":"x"}]}`)))
 	storetest.Eventually(t, "the list waits", func() bool { return gate.Stats().Endpoints["apply-schedules"].Requests == 1 })
 	read[api.Publication](t, request(t, conn, "bellhop.publish."+topic, "x", "Bellhop-Id", "b"))
 	if len(applied) > 0 {

@@ -18,9 +18,7 @@ func claimWaiting(t testing.TB, conn *nats.Conn, data string) <-chan *nats.Msg {
 	t.Helper()
 	inbox := conn.NewInbox()
 	got := subscribe(t, conn, inbox)
-	if err := conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(data)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(data)))
 	return got
 }
 
@@ -73,9 +71,7 @@ func TestClaimWaits(t *testing.T) {
 	later := body("later")
 	later.Delay = 300 * time.Millisecond
 	sent, err := storetest.Publisher(t, store).Publish(t.Context(), later)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	m := claimed(t, first, "later", "1")
 	if now, err := store.Client().Time(t.Context()).Result(); err != nil || now.Before(sent.Due) {
 		t.Errorf("it came at %v, %v, and is due %v", now, err, sent.Due)
@@ -124,17 +120,13 @@ func TestClientIsGone(t *testing.T) {
 		storetest.Eventually(t, "the client is gone", func() bool { return n.NumClients() == 2 })
 		id := fmt.Sprintf("a%d", i)
 		sent, err := storetest.Publisher(t, store).Publish(t.Context(), body(id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		returned(t, gate, int64(i)+1)
 		untouched(t, store, id, sent.Due)
 		settle(t, conn, claimed(t, claimWaiting(t, conn, `{"wait":"5m"}`), id, "1"), "+ACK")
 	}
 	storetest.Publish(t, store, body("b"), body("c"))
-	if err := conn.PublishRequest("bellhop.claim."+topic, conn.NewInbox(), []byte(`{"wait":"5m","max":10,"lease":"24h"}`)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, conn.NewInbox(), []byte(`{"wait":"5m","max":10,"lease":"24h"}`)))
 	returned(t, gate, 4)
 	for _, id := range []string{"b", "c"} {
 		settle(t, conn, claimed(t, claimWaiting(t, conn, ""), id, "1"), "+ACK")
@@ -150,9 +142,7 @@ func TestForgedReturn(t *testing.T) {
 		forged := nats.NewMsg(subject)
 		forged.Header.Set("Status", "503")
 		reply, err := conn.RequestMsg(forged, storetest.Deadline)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		wantRefused(t, reply, 422, "settle")
 	}
 	settle(t, conn, m, "+ACK")
@@ -177,9 +167,7 @@ func TestClaimsEndWithTheGateway(t *testing.T) {
 		t.Errorf("counted %+v", left)
 	}
 	sent, err := storetest.Publisher(t, store).Publish(t.Context(), body("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	untouched(t, store, "a", sent.Due)
 }
 
@@ -198,9 +186,7 @@ func TestClaimsEndWithNATS(t *testing.T) {
 	n.stop()
 	waiting(t, gate, 0)
 	sent, err := storetest.Publisher(t, store).Publish(t.Context(), body("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	untouched(t, store, "a", sent.Due)
 	n.start(nil)
 	serving(t, conn)
@@ -215,9 +201,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	inbox := conn.NewInbox()
 	all := subscribe(t, conn, inbox)
 	for range natsgate.MaxWaits {
-		if err := conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(`{"wait":"5m"}`)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, conn.PublishRequest("bellhop.claim."+topic, inbox, []byte(`{"wait":"5m"}`)))
 	}
 	waiting(t, gate, natsgate.MaxWaits)
 	wantRefused(t, request(t, conn, "bellhop.claim."+topic, `{"wait":"5m"}`), 503, "10000 requests wait")
@@ -240,9 +224,7 @@ func TestClaimsThatWaitedAreBounded(t *testing.T) {
 	large := body("large")
 	large.Body = make([]byte, left+1)
 	sent, err := storetest.Publisher(t, store).Publish(t.Context(), large)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	wantRefused(t, storetest.Receive(t, "the claim is refused", got), 503, "nats does not take")
 	untouched(t, store, "large", sent.Due)
 	acked := claimWaiting(t, conn, `{"wait":"5m","ack":"now"}`)
