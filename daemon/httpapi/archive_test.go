@@ -35,15 +35,11 @@ func archiving(t testing.TB, db string) (*notify.Store, *calls.Service) {
 	store := storetest.Open(t)
 	a := archivetest.Open(t, store, archive.Options{URL: db})
 	c, err := carrier.New(store, carrier.Options{OnTerm: a.Term})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, store)
 	service, err := calls.NewService(store, a, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return store, service
 }
 

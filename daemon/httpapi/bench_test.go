@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
@@ -37,8 +38,6 @@ func BenchmarkTokensFile(b *testing.B) {
 	}
 	name := file(b, "tokens", text.String())
 	for b.Loop() {
-		if err := httpapi.CheckTokens(name); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, httpapi.CheckTokens(name))
 	}
 }

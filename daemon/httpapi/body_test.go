@@ -55,18 +55,12 @@ func (s *server) unchangedIn(db *notify.Store) func() {
 func (s *server) raw(text string, cut bool) *http.Response {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(storetest.Deadline))
-	if _, err := io.WriteString(conn, text); err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, storetest.ErrOf(io.WriteString(conn, text)))
 	if cut {
-		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-			s.t.Fatal(err)
-		}
+		storetest.Must(s.t, conn.(*net.TCPConn).CloseWrite())
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -83,9 +77,7 @@ type chunked struct{ io.Reader }
 func (s *server) post(path string, body io.Reader) answer {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), "POST", s.url+path, body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	return s.send(r)
 }
 
@@ -135,9 +127,7 @@ func TestBodyWhereNoneBelongs(t *testing.T) {
 		path, query, _ := wrongCase{op: op}.address()
 		for _, body := range []io.Reader{strings.NewReader("{}"), chunked{strings.NewReader("{}")}, strings.NewReader(strings.Repeat("x", 2<<20))} {
 			r, err := http.NewRequestWithContext(t.Context(), op.method, s.url+path+"?"+query, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			s.send(r).is(422).says("none belongs here")
 		}
 	}
@@ -433,9 +423,7 @@ func TestClientGoesAwayInABody(t *testing.T) {
 	same := s.unchanged()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/topics/orders/messages", chunked{&cutting{cancel}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if resp, err := s.Do(r); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", resp, err)
 	}

@@ -49,18 +49,14 @@ func browse(t *testing.T, h *host) <-chan string {
 	said := &storetest.Log{}
 	hears, in, errIn := os.Pipe()
 	out, tells, errOut := os.Pipe()
-	if err := errors.Join(errIn, errOut); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(errIn, errOut))
 	p, err := child.Start(child.Program{Path: chromium, Name: "chromium", Output: said, Files: []*os.File{hears, tells}, Args: []string{
 		"--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--user-data-dir=" + t.TempDir(), server.URL,
 	}})
 	hears.Close()
 	tells.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() {
 		in.Close() // it ends then, which its wrapper would not tell it
 		out.Close()

@@ -25,17 +25,13 @@ type bubble struct {
 func newBubble(t testing.TB, o httpapi.Options) *bubble {
 	t.Helper()
 	store, err := notify.Open(notify.Config{URL: "unix://" + t.TempDir() + "/none"}) // refused at once: the clock waits for no kernel
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() {
 		store.Close()
 		time.Sleep(2 * time.Second) // of the bubble's clock: the client of a Redis that is away looks each second whether it was closed
 	})
 	gate, err := httpapi.New(store, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	b := &bubble{Gate: gate, t: t, clients: &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}}
 	b.stop = storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, b.clients) })
 	return b
@@ -44,9 +40,7 @@ func newBubble(t testing.TB, o httpapi.Options) *bubble {
 func (b *bubble) dial() *wire {
 	b.t.Helper()
 	conn, err := b.clients.dial()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	storetest.Must(b.t, err)
 	b.t.Cleanup(func() { conn.Close() })
 	return &wire{Conn: conn, t: b.t, r: bufio.NewReader(conn)}
 }

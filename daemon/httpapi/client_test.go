@@ -32,9 +32,7 @@ func TestGeneratedClient(t *testing.T) {
 	if err == nil {
 		err = os.CopyFS(dir, source)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	run(t, h, dir, "npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--loglevel=error")
 	run(t, h, dir, "node_modules/.bin/openapi-typescript", h.url("/v1/openapi.json"), "--output", "api.ts")
 	run(t, h, dir, "node_modules/.bin/tsc", "--project", ".")

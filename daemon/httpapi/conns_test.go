@@ -48,23 +48,17 @@ func TestMostConnections(t *testing.T) {
 	first, second := h.dial(t).say(poll), h.dial(t).say(poll)
 	h.waiting(2)
 	third := h.dial(t).say(getHealth)
-	if err := third.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, third.SetReadDeadline(time.Now().Add(100 * time.Millisecond)))
 	if _, err := third.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("one more is answered, or gets %v", err)
 	}
-	if err := third.SetReadDeadline(time.Now().Add(storetest.Deadline)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, third.SetReadDeadline(time.Now().Add(storetest.Deadline)))
 	second.Close()
 	third.wantOK()
 	h.dial(t).say(getHealth).wantOK() // in place of the third
 	third.closed()
 	h.waiting(1)
-	if err := first.SetReadDeadline(time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, first.SetReadDeadline(time.Now()))
 	if _, err := first.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the poll got %v", err)
 	}
@@ -282,9 +276,7 @@ func TestStrangersMakeWayOverTLS(t *testing.T) {
 	h := serve(t, storetest.Open(t), httpapi.Options{MaxConns: 1, CertFile: cert, KeyFile: key}, httpapi.Timing{Header: time.Hour, Idle: time.Hour})
 	for range 3 {
 		conn, err := tls.Dial("tcp", h.addr, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		w := &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
 		w.say(getHealth).wantOK()
@@ -313,9 +305,7 @@ func TestSlowBodiesMakeWayOverHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := client.Get("https://" + h.addr + "/v1/topics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	answer.Body.Close()
 	if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
 		t.Fatalf("got %d over %s", answer.StatusCode, answer.Proto)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
 
@@ -97,9 +98,7 @@ func TestDocumentIsOpenAPI(t *testing.T) {
 	raw := readSpec(t).raw
 	for what, document := range map[string][]byte{"as it is": raw, "broken": bytes.Replace(raw, []byte(`"in":"query"`), []byte(`"in":"cookies"`), 1)} {
 		name := filepath.Join(dir, "openapi.json")
-		if err := os.WriteFile(name, document, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(name, document, 0o600))
 		if said, err := run("node", "validate.mjs", name); (err == nil) != (what == "as it is") {
 			t.Errorf("the document %s: %v\n%s", what, err, said)
 		}
@@ -111,9 +110,7 @@ func TestChecksOfAnswersCanFail(t *testing.T) {
 	t.Parallel()
 	s := readSpec(t)
 	r, err := http.NewRequest("GET", "/v1/topics/orders/messages?limit=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	header := func(kind string) http.Header { return http.Header{"Content-Type": {kind}} }
 	page := map[string]any{"messages": []any{}}
 	for what, test := range map[string]struct {
@@ -131,9 +128,7 @@ func TestChecksOfAnswersCanFail(t *testing.T) {
 		"no problem":     {422, "application/problem+json", page, false},
 	} {
 		body, err := json.Marshal(test.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if err := s.check(r, test.status, header(test.kind), body); (err == nil) != test.right {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -55,9 +55,7 @@ func TestQuiesce(t *testing.T) {
 	idle.closed()
 	for _, one := range []*wire{late, ready} {
 		r, err := http.ReadResponse(one.say("Host: x\n\n").r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		r.Body.Close()
 		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || !r.Close {
 			t.Errorf("got %d %v", r.StatusCode, r.Header)
@@ -133,9 +131,7 @@ func TestReadyzWithoutPubSub(t *testing.T) {
 	status(http.StatusOK)
 	// New subscriptions are refused from now on, and present ones are cut off.
 	user.ACL(t, "-subscribe", "-ssubscribe")
-	if err := user.Admin.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub", "USER", user.Name).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, user.Admin.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub", "USER", user.Name).Err())
 	status(http.StatusServiceUnavailable)
 	h.want(c, http.StatusCreated, "POST", "/v1/topics/orders/messages", "x")
 	user.ACL(t, "+subscribe", "+ssubscribe")
@@ -147,9 +143,7 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	h := serve(t, store, httpapi.Options{Heard: heardBy(c)}, httpapi.Timing{})
 	says := func(want string) {
 		t.Helper()
@@ -163,9 +157,7 @@ func TestReadyzWithoutCarrier(t *testing.T) {
 	says(`{"status":"ready","carrier":{"epoch":`) // of whichever of its terms: the lease is short
 	// A carrier is elected that never beats.
 	for _, keys := range store.KeysOfAll() {
-		if err := store.Client().Set(t.Context(), keys.Carrier(), "99 1 600000 silent", time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Set(t.Context(), keys.Carrier(), "99 1 600000 silent", time.Hour).Err())
 	}
 	says(`{"status":"ready","carrier":null}`)
 }
@@ -183,9 +175,7 @@ func TestHealthzTellsWhatHangs(t *testing.T) {
 		}
 		<-free
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	const bound = 3 * time.Second // the daemon's is longer: calls to an unreachable Redis take their time
 	h := serve(t, store, httpapi.Options{Alive: func() error {
 		for _, s := range c.States() {

@@ -209,8 +209,6 @@ func TestExampleOutboxInParts(t *testing.T) {
 func published(t testing.TB, store *notify.Store, id string) string {
 	t.Helper()
 	i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return string(i.Body)
 }

@@ -30,9 +30,7 @@ func written(t testing.TB, name, from, to string) (path string) {
 		t.Fatalf("%s has no %q, %v", name, from, err)
 	}
 	path = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(strings.Replace(string(source), from, to, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(path, []byte(strings.Replace(string(source), from, to, 1)), 0o600))
 	return path
 }
 
@@ -58,9 +56,7 @@ func launched(t testing.TB, h *host, args ...string) (*storetest.Log, *child.Pro
 	t.Helper()
 	said := &storetest.Log{}
 	p, err := child.Start(child.Program{Path: args[0], Args: args[1:], Name: args[0], Env: append(os.Environ(), "BELLHOP_URL="+h.url("")), Output: said})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() {
 		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // with what it runs: a poll of curl holds its output open for a minute
 		p.Kill()
@@ -111,17 +107,13 @@ func TestExampleWorkerExtends(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: "order.timeout", ID: "4711", Body: []byte("slow")})
 	until := func() time.Time {
 		i, err := storetest.Inspector(t, store).Inspect(t.Context(), "order.timeout", "4711")
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return i.Until
 	}
 	var first time.Time
 	storetest.Eventually(t, "it is claimed", func() bool { first = until(); return !first.IsZero() })
 	storetest.Eventually(t, "its lease is extended twice", func() bool { return until().After(first.Add(5 * time.Second)) })
-	if err := errors.Join(p.Signal(syscall.SIGTERM), os.WriteFile(flag, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(p.Signal(syscall.SIGTERM), os.WriteFile(flag, nil, 0o600)))
 	acked(t, store, 1)
 	storetest.Receive(t, "its end", p.Done())
 }

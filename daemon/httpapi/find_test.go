@@ -77,9 +77,7 @@ func TestSealedCursor(t *testing.T) {
 	for i := range 3 { // names that no sealed cursor has by chance
 		for _, topic := range []string{"order.new", "secret.plan", "zoological"} {
 			storetest.Publish(t, s.store, notify.Message{Topic: topic, ID: fmt.Sprint("hidden-", i)}, notify.Message{Topic: topic, ID: fmt.Sprint("later-", i), Delay: time.Hour})
-			if _, err := claimer.Claim(t.Context(), topic); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(claimer.Claim(t.Context(), topic)))
 		}
 	}
 	for _, question := range []string{"state:leased", "state:scheduled", "state:leased,scheduled", "id:none"} {
@@ -90,9 +88,7 @@ func TestSealedCursor(t *testing.T) {
 				break
 			}
 			raw, err := base64.RawURLEncoding.DecodeString(page.Cursor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			for _, text := range []string{page.Cursor, string(raw)} {
 				for _, foreign := range []string{"secret", "zoological", "hidden", base64.StdEncoding.EncodeToString([]byte("secret"))} {
 					if strings.Contains(text, foreign) {

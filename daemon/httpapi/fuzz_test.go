@@ -27,9 +27,7 @@ type target struct {
 func newTarget(t testing.TB, o httpapi.Options) *target {
 	t.Helper()
 	gate, err := httpapi.New(storetest.Open(t), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return &target{t, gate.Handler(), sharedSpec(t)}
 }
 
@@ -150,9 +148,7 @@ func FuzzTokens(f *testing.F) {
 	store, document := storetest.Open(f), sharedSpec(f)
 	f.Fuzz(func(t *testing.T, text, authorization string) {
 		name := filepath.Join(t.TempDir(), "tokens")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(name, []byte(text), 0o600))
 		err := httpapi.CheckTokens(name)
 		if err != nil {
 			said := strings.ReplaceAll(err.Error(), name, "")
@@ -164,9 +160,7 @@ func FuzzTokens(f *testing.F) {
 			return
 		}
 		gate, err := httpapi.New(store, httpapi.Options{TokensFile: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		r := parseRequest("GET", "/v1/carrier", "")
 		r.Header.Set("Authorization", authorization)
 		g := target{t, gate.Handler(), document}

@@ -43,14 +43,10 @@ func serve(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.
 func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpapi.Timing, port int) *host {
 	t.Helper()
 	gate, err := httpapi.NewTimed(store, o, timing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Vacated(t, port) // if it is that of a host that stopped
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	h := &host{Gate: gate, t: t, store: store, port: port, addr: l.Addr().String()}
 	h.stop = storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
 	return h
@@ -60,9 +56,7 @@ func serveAt(t testing.TB, store *notify.Store, o httpapi.Options, timing httpap
 func carry(t testing.TB, store *notify.Store) *carrier.Carrier {
 	t.Helper()
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease}) // one term
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	return c
 }
@@ -112,9 +106,7 @@ func (h *host) send(c *http.Client, method, path, body string) (reply, error) {
 func (h *host) want(c *http.Client, status int, method, path, body string) reply {
 	h.t.Helper()
 	got, err := h.send(c, method, path, body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	storetest.Must(h.t, err)
 	if got.status != status {
 		h.t.Fatalf("%s %s: got %d %s, want %d", method, path, got.status, got.body, status)
 	}
@@ -178,9 +170,7 @@ type wire struct {
 func (h *host) dial(t testing.TB) *wire {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * storetest.Deadline))
 	return &wire{Conn: conn, t: t, r: bufio.NewReader(conn)}
@@ -206,9 +196,7 @@ func (w *wire) reset() {
 // say writes a text, in which \n stands for the end of a line.
 func (w *wire) say(text string) *wire {
 	w.t.Helper()
-	if _, err := io.WriteString(w, strings.ReplaceAll(text, "\n", "\r\n")); err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Must(w.t, storetest.ErrOf(io.WriteString(w, strings.ReplaceAll(text, "\n", "\r\n"))))
 	return w
 }
 
@@ -216,13 +204,9 @@ func (w *wire) say(text string) *wire {
 func (w *wire) status() int {
 	w.t.Helper()
 	response, err := http.ReadResponse(w.r, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Must(w.t, err)
 	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Must(w.t, storetest.ErrOf(io.Copy(io.Discard, response.Body)))
 	return response.StatusCode
 }
 
@@ -253,18 +237,14 @@ func (h *host) listen(c *http.Client, path, lastID string) *stream {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	request, err := http.NewRequestWithContext(ctx, "GET", h.url("/v1/topics/"+path), nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	storetest.Must(h.t, err)
 	if lastID != "" {
 		request.Header.Set("Last-Event-ID", lastID)
 	}
 	own := *c
 	own.Timeout = 0
 	response, err := own.Do(request)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	storetest.Must(h.t, err)
 	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		text, _ := io.ReadAll(response.Body)
 		h.t.Fatalf("listen %s: %d %s %s", path, response.StatusCode, kind, text)
@@ -336,9 +316,7 @@ func (s *stream) broadcast() api.Broadcast {
 	if e.name != "broadcast" {
 		s.t.Fatalf("got %+v, want a broadcast", e)
 	}
-	if err := json.Unmarshal([]byte(e.data), &b); err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, json.Unmarshal([]byte(e.data), &b))
 	return b
 }
 
@@ -366,18 +344,14 @@ func send(t testing.TB, store *notify.Store, topic string, bodies ...string) {
 func pubsubs(t testing.TB, u *storetest.User) int {
 	t.Helper()
 	text, err := u.Admin.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return strings.Count(text, " user="+u.Name+" ")
 }
 
 // closeWrite closes the writing side of a connection.
 func closeWrite(t testing.TB, w *wire) {
 	t.Helper()
-	if err := w.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, w.Conn.(*net.TCPConn).CloseWrite())
 }
 
 // until returns the end of the lease that a claim gave.

@@ -31,9 +31,7 @@ type withoutHome struct {
 func onThreeMasters(t *testing.T, tokens string) *withoutHome {
 	t.Helper()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour, "--cluster-require-full-coverage", "no") // nobody takes over
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(c.Stop)
 	db := storetest.Unhurried(storetest.With(t, notify.Config{URL: c.URL(), Shards: 8}))
 	storetest.Found(t, db)
@@ -41,9 +39,7 @@ func onThreeMasters(t *testing.T, tokens string) *withoutHome {
 	w := &withoutHome{server: serveOn(t, db, httpapi.Options{TokensFile: file(t, "tokens", "a "+tokenOf("a")+" admin >\n"+tokens)}), master: c.Masters[0]}
 	for k, keys := range db.KeysOfAll() {
 		slot, err := db.Client().ClusterKeySlot(t.Context(), keys.Format()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if int(slot) < 16384/3 {
 			w.missing = append(w.missing, k)
 		}
@@ -192,9 +188,7 @@ func (w *withoutHome) registersNoName(t *testing.T, l *subscribers.Listener) {
 	defer cancel()
 	err := l.Listen(ctx, w.there, func(context.Context, *subscribers.Broadcast) error { return nil },
 		subscribers.ListenOptions{Name: "new", OnStart: func(subscribers.Bookmark) { t.Error("a name was registered") }})
-	if err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, err)
 	if _, err := storetest.Inspector(t, w.store).Listeners(t.Context()); !notify.Retryable(err) || store.IsPartial(err) || !slices.Equal(store.MissingIn(err), []int{0}) {
 		t.Errorf("listeners: got %v", err)
 	}

@@ -27,9 +27,7 @@ func shown() http.Handler {
 func (s *server) to(host, path, token string) answer {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), "GET", s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	if r.Host = host; token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -42,9 +40,7 @@ func (s *server) to(host, path, token string) answer {
 func hostname(t *testing.T) (name, label string) {
 	t.Helper()
 	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	label, _, _ = strings.Cut(name, ".")
 	return name, label
 }

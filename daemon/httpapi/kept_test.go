@@ -95,9 +95,7 @@ func (h *host) await(c *http.Client, id string) <-chan reply {
 	got := make(chan reply, 1)
 	go func() {
 		r, err := h.send(c, "GET", messages+"/"+id+"?wait=5m", "")
-		if err != nil {
-			h.t.Error(err)
-		}
+		storetest.Should(h.t, err)
 		got <- r
 	}()
 	return got
@@ -185,9 +183,7 @@ func TestAwaitIsCutShort(t *testing.T) {
 	gone, kept := h.await(with("gone"), "a"), h.await(with("kept"), "a")
 	h.waits(2)
 	write(t, tokens, line("kept"))
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, h.Reload())
 	ends(t, gone, http.StatusUnauthorized)
 	h.waits(1)
 	go h.Quiesce(t.Context())
@@ -305,17 +301,11 @@ func TestLeftOut(t *testing.T) {
 	storetest.Publish(t, s.store, all...)
 	ds := read[api.Claimed](s.call("POST", topicPath+"/claim?max=500&lease=1h", "").is(200)).Messages
 	memory, err := s.store.Client().Info(t.Context(), "memory").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var used int64
 	_, rest, _ := strings.Cut(memory, "used_memory:")
-	if _, err := fmt.Sscan(rest, &used); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.store.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used*9/10)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(fmt.Sscan(rest, &used)))
+	storetest.Must(t, s.store.Client().ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used*9/10)).Err())
 	next := func() (d api.Delivery) {
 		if len(ds) == 0 {
 			t.Fatal("nothing is left out")

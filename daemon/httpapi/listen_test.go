@@ -31,9 +31,7 @@ func TestStreamFormat(t *testing.T) {
 	w := h.dial(t).say("GET /v1/topics/news/broadcasts HTTP/1.0\nHost: x\n\n")
 	line := func() string {
 		text, err := w.r.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return strings.TrimRight(text, "\r\n")
 	}
 	for line() != "" { // the header
@@ -130,9 +128,7 @@ func TestStreamLeavesOutWhatExpired(t *testing.T) {
 	s := h.listen(c, "news/broadcasts", "")
 	broadcast := func(body string, ttl time.Duration) {
 		t.Helper()
-		if _, err := pub.Broadcast(t.Context(), notify.Message{Topic: "news", Body: []byte(body), TTL: ttl}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(pub.Broadcast(t.Context(), notify.Message{Topic: "news", Body: []byte(body), TTL: ttl})))
 	}
 	broadcast("first", 0)
 	first := s.next().id
@@ -188,9 +184,7 @@ func TestStreamResumes(t *testing.T) {
 	wantAll()
 	server.Kill()
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer again.Stop()
 	sendOne()
 	wantAll()
@@ -204,9 +198,7 @@ func TestStreamResumes(t *testing.T) {
 	var text strings.Builder
 	for !strings.Contains(text.String(), "data: {") {
 		b, err := w.r.ReadByte()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		text.WriteByte(b)
 	}
 	w.Close()
@@ -246,9 +238,7 @@ func TestStreamTellsGap(t *testing.T) {
 	s.broadcast()
 	s.broadcast()
 	s.Close()
-	if err := store.Client().XTrimMaxLen(t.Context(), store.KeysOf("news").Log("news"), 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().XTrimMaxLen(t.Context(), store.KeysOf("news").Log("news"), 1).Err())
 	s = h.listen(c, "news/broadcasts", from)
 	e := s.next()
 	var gap api.Gap
@@ -270,12 +260,8 @@ func TestStreamTellsOfLostData(t *testing.T) {
 	send(t, store, "news.a", "1")
 	from := subscribers.Bookmark(s.next().id).Position()
 	keys, err := store.Client().Keys(t.Context(), store.Keys().Prefix()+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Client().Del(t.Context(), keys...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, store.Client().Del(t.Context(), keys...).Err())
 	behind := 0 // gaps behind the broadcast
 	for range storetest.Shards() {
 		e := s.next()
@@ -448,9 +434,7 @@ func BenchmarkPoll(b *testing.B) {
 			return err == nil && n > 0
 		})
 		b.StartTimer()
-		if _, err := pub.Publish(b.Context(), notify.Message{Topic: "orders", Body: []byte("x")}); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, storetest.ErrOf(pub.Publish(b.Context(), notify.Message{Topic: "orders", Body: []byte("x")})))
 		ids(b, <-got)
 	}
 }
@@ -475,9 +459,7 @@ func TestStreamOfManyShards(t *testing.T) {
 		}
 		e := s.next()
 		var b api.Broadcast
-		if err := json.Unmarshal([]byte(e.data), &b); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, json.Unmarshal([]byte(e.data), &b))
 		got[b.Topic] += string(b.Bytes())
 		last = e.id
 	}
@@ -492,9 +474,7 @@ func TestStreamOfManyShards(t *testing.T) {
 		"news.*/broadcasts?since=4.CgABAAA":         "a store of 4 shards, and this one has 8",
 	} {
 		response, err := c.Get(h.url("/v1/topics/" + path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if response.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), want) || !strings.Contains(string(text), `"since"`) {

@@ -39,13 +39,9 @@ type server struct {
 func serveOn(t testing.TB, store *notify.Store, o httpapi.Options) *server {
 	t.Helper()
 	gate, err := httpapi.New(store, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, func(ctx context.Context) error { return gate.Run(ctx, l) })
 	s := &server{t: t, store: store, gate: gate, url: "http://" + l.Addr().String(), spec: sharedSpec(t)}
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
@@ -77,9 +73,7 @@ func (s *server) call(method, path, body string, headers ...string) answer {
 		in = strings.NewReader(body)
 	}
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url, in)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	raw, query, _ := strings.Cut(path, "?")
 	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = unescape(raw), raw, query
 	for _, h := range headers {
@@ -99,14 +93,10 @@ func unescape(path string) string {
 func (s *server) send(r *http.Request) answer {
 	s.t.Helper()
 	resp, err := s.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	return answer{s.t, r.Method + " " + r.URL.RequestURI(), resp.StatusCode, resp.Header, body}
 }
 
@@ -182,9 +172,7 @@ func (s *server) claim(topic string) api.Delivery {
 func fingerprint(t testing.TB, store *notify.Store) map[string]string {
 	t.Helper()
 	keys, err := store.Client().Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	print := make(map[string]string)
 	for _, key := range keys {
 		if !strings.HasPrefix(key, strings.SplitN(store.Keys().Base(), ":", 2)[0]) || strings.Contains(key, ":room:") {
@@ -215,9 +203,7 @@ func file(t testing.TB, name, text string) string {
 
 func write(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // names returns the parameters that a problem names.

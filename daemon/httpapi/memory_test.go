@@ -25,9 +25,7 @@ func crowded(t *testing.T) *host {
 func (h *host) post(t *testing.T, token, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", h.url(path), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	response, err := client(t).Do(r)
 	if err != nil {
@@ -140,9 +138,7 @@ func TestListsOfOneToken(t *testing.T) {
 	t.Parallel()
 	h := crowded(t)
 	free, err := h.TakeLists(t.Context(), "slow")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	lists := []struct{ method, path, body string }{
 		{"POST", "/v1/messages", `{"topic":"orders","body":"x"}`},
 		{"POST", "/v1/topics/orders/ack", `[{"id":"a","receipt":1}]`},
@@ -188,14 +184,10 @@ func TestSlowForms(t *testing.T) {
 	t.Parallel()
 	h := crowded(t)
 	login, err := http.NewRequestWithContext(t.Context(), "POST", h.url("/ui/login"), strings.NewReader("token="+slowToken))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	login.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	response, err := client(t).Transport.RoundTrip(login)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	response.Body.Close()
 	form := func(bytes int) string {
 		return fmt.Sprintf("POST /ui/topics/orders HTTP/1.1\nHost: a\nCookie: %v\nContent-Type: application/x-www-form-urlencoded\nContent-Length: %d\n\n", response.Cookies()[0], bytes)

@@ -97,9 +97,7 @@ func (h *host) stuck(t *testing.T, n int, request string) (all []*wire) {
 		all = append(all, w.say(request))
 	}
 	for _, w := range all {
-		if _, err := w.r.Peek(1); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(w.r.Peek(1)))
 	}
 	return all
 }

@@ -92,18 +92,14 @@ func hold(t testing.TB, store *notify.Store, on bool) {
 	if on {
 		args = []any{"CLIENT", "PAUSE", storetest.Deadline.Milliseconds(), "WRITE"}
 	}
-	if err := store.Client().Do(t.Context(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Do(t.Context(), args...).Err())
 }
 
 // blocked counts the clients that Redis blocks.
 func blocked(t testing.TB, store *notify.Store) int {
 	t.Helper()
 	fields, err := store.Home().Info(t.Context(), "clients")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	n, _ := strconv.Atoi(fields["blocked_clients"])
 	return n
 }
@@ -131,9 +127,7 @@ func TestPollOfHalfClosedClient(t *testing.T) {
 		closeWrite(t, w)
 		h.waiting(0)
 		response, err := http.ReadResponse(w.r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		body, err := io.ReadAll(response.Body)
 		if text := strings.TrimSpace(string(body)); err != nil || response.StatusCode != http.StatusOK || text != `{"messages":[]}` || !response.Close {
 			t.Errorf("%s: got %d %s, %v", query, response.StatusCode, text, err)
@@ -209,15 +203,11 @@ func TestPollsBesideSubscriber(t *testing.T) {
 	carry(t, store)
 	handled := make(chan string, 1000)
 	worker, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := worker.Handle("orders", func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, err)
+	storetest.Must(t, worker.Handle("orders", func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- "go " + d.ID
 		return nil
-	}, subscribers.HandleOptions{Concurrency: 1}); err != nil {
-		t.Fatal(err)
-	}
+	}, subscribers.HandleOptions{Concurrency: 1}))
 	storetest.Run(t, worker.Run)
 	c := client(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -327,9 +317,7 @@ func TestPollsOutliveRedis(t *testing.T) {
 		t.Error(status)
 	}
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer again.Stop()
 	for i := range 20 {
 		storetest.Eventually(t, "a publish succeeds", func() bool {
@@ -358,9 +346,7 @@ func TestReloadEndsPollsAndStreams(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	const old, kept = "old aaaaaaaaaaaaaaaaaaaaaa consume,listen >\n", "kept bbbbbbbbbbbbbbbbbbbbbb consume,listen >\n"
 	write(old + kept)
@@ -374,9 +360,7 @@ func TestReloadEndsPollsAndStreams(t *testing.T) {
 	poll, aged, other := h.claim(a, "orders", "wait=1m"), h.claim(a, "orders", "wait=1m&min_age=1s"), h.claim(b, "orders", "wait=1m")
 	h.waiting(3)
 	write(kept)
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, h.Reload())
 	gone.ended()
 	for _, one := range []<-chan claimed{poll, aged} {
 		if got := storetest.Receive(t, "the answer", one); got.status != http.StatusUnauthorized {

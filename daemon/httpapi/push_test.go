@@ -25,9 +25,7 @@ func pushing(t *testing.T, allow string, o httpapi.Options) *server {
 	t.Helper()
 	store := storetest.Open(t)
 	service, err := calls.NewService(store, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if service.Pusher, err = push.New(store, push.Options{Allow: allow}); err != nil {
 		t.Fatal(err)
 	}

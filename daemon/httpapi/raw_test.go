@@ -76,9 +76,7 @@ func TestClaimAsBodyOfForeignRecords(t *testing.T) {
 		`1,{"type":"a/b\r\nBellhop-Id: 2"}`, `1,{"headers":{"X":"a\r\nSet-Cookie: b"}}`, `1,{"headers":{"X: y\r\nZ":"a"}}`, `1,{"headers":{"":"a"}}`, `1,{"headers":{"X":"\u0000"}}`,
 	} {
 		storetest.Publish(t, s.store, notify.Message{Topic: "orders", ID: "1", Body: []byte("x")})
-		if err := s.store.Client().HSet(t.Context(), s.store.KeysOf("orders").Messages(), "orders:1", line+"\nx").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.store.Client().HSet(t.Context(), s.store.KeysOf("orders").Messages(), "orders:1", line+"\nx").Err())
 		got := s.call("POST", "/v1/topics/orders/claim?as=body", "").is(204)
 		for name := range got.header {
 			if slices.Contains([]string{"Set-Cookie", "Bellhop-Id", "Z"}, name) {

@@ -41,9 +41,7 @@ func TestReadyzSharesALook(t *testing.T) {
 func removals(t *testing.T, s *server) (n int) {
 	t.Helper()
 	info, err := s.store.Client().Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, stats, there := strings.Cut(info, "cmdstat_zrem:calls=")
 	if _, err := fmt.Sscanf(stats, "%d", &n); !there || err != nil {
 		t.Fatalf("no call is counted: %v\n%s", err, info)

@@ -69,9 +69,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	s := serveOn(t, storetest.Unhurried(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	client := s.store.Client()
-	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	same := s.unchanged()
 	s.call("POST", messages+"?id=b", "x").is(503).kind("full").says("OOM")
 	s.call("POST", topicPath+"/broadcasts", "x").is(503)
@@ -79,9 +77,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	same()
 	d := s.claim("orders") // calls that free memory still work
 	s.call("POST", settle(d, "ack", ""), "").is(204)
-	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	s.call("POST", messages+"?id=b", "x").is(201)
 }
 
@@ -130,17 +126,13 @@ func TestRedisReadOnly(t *testing.T) {
 	s := serveOn(t, storetest.Following(storetest.At(t, redis.URL(), "test")), httpapi.Options{})
 	s.call("POST", messages+"?id=a", "x").is(201)
 	s.registered()
-	if err := redis.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, redis.Follow(t.Context(), "127.0.0.1", "1"))
 	same := s.unchangedIn(storetest.Unhurried(storetest.At(t, redis.URL(), "test"))) // refusals cut the connections of the server's store
 	s.call("POST", messages, "x").is(503).kind("unavailable")
 	s.call("DELETE", messages+"/a", "").is(503)
 	s.call("POST", topicPath+"/claim", "").is(503)
 	same()
-	if err := redis.Follow(t.Context(), "NO", "ONE"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, redis.Follow(t.Context(), "NO", "ONE"))
 	storetest.Eventually(t, "messages are published and claimed", func() bool { // what was refused before may close a connection once more
 		if s.call("POST", messages, "x").status != 201 {
 			return false
@@ -159,14 +151,10 @@ func TestReadyzNamesTheRemedy(t *testing.T) {
 	}{
 		"it is gone": {func(_ *testing.T, s *redisserver.Server) { s.Kill() }, []string{"connection refused", "start Redis there"}},
 		"it hangs": {func(t *testing.T, s *redisserver.Server) {
-			if err := s.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, s.Signal(syscall.SIGSTOP))
 		}, []string{"Redis accepts connections and does not answer"}},
 		"it became a replica": {func(t *testing.T, s *redisserver.Server) {
-			if err := s.Follow(t.Context(), "127.0.0.1", "1"); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, s.Follow(t.Context(), "127.0.0.1", "1"))
 		}, []string{"READONLY", "set BELLHOP_REDIS_URL to its master"}},
 		"it has another password": {lock, []string{"NOAUTH", "check BELLHOP_REDIS_URL, BELLHOP_REDIS_USERNAME and BELLHOP_REDIS_PASSWORD_FILE"}},
 	} {
@@ -196,9 +184,7 @@ func lock(t *testing.T, s *redisserver.Server) {
 	for _, kind := range []string{"normal", "pubsub"} {
 		err = errors.Join(err, admin.ClientKillByFilter(t.Context(), "TYPE", kind).Err())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 }
 
 // Missing rights of the daemon's user at Redis are no fault of the client.
@@ -247,9 +233,7 @@ func TestRedisBusy(t *testing.T) {
 	s.call("POST", messages, "x").is(503).kind("unavailable")
 	s.call("POST", topicPath+"/claim", "").is(503).kind("unavailable")
 	s.call("DELETE", messages+"/a", "").is(503).kind("unavailable")
-	if err := s.store.Client().ScriptKill(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.store.Client().ScriptKill(t.Context()).Err())
 	if err := storetest.Receive(t, "the script ends", ended); err == nil {
 		t.Error("the script was not ended")
 	}

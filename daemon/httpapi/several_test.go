@@ -145,9 +145,7 @@ func TestPollsOfSeveralTopics(t *testing.T) {
 	old, kept := h.claimAny(with("old"), poll), h.claimAny(with("kept"), poll)
 	h.waiting(2)
 	write(t, filepath.Clean(tokens), "kept "+tokenOf("kept")+" consume >\n")
-	if err := h.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, h.Reload())
 	if got := storetest.Receive(t, "the answer", old); got.status != http.StatusUnauthorized {
 		t.Errorf("a poll without a token any more got %d, %v", got.status, got.err)
 	}

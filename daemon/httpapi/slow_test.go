@@ -139,13 +139,9 @@ func TestSlowOverHTTP2(t *testing.T) {
 		wants := func(status int, method, path string, body io.Reader) {
 			t.Helper()
 			r, err := http.NewRequestWithContext(t.Context(), method, "https://x"+path, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			response, err := transport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			response.Body.Close()
 			if response.StatusCode != status || response.ProtoMajor != 2 {
 				t.Errorf("%s %s: got %d over %s, want %d", method, path, response.StatusCode, response.Proto, status)

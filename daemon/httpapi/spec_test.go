@@ -73,9 +73,7 @@ type specResponse struct {
 func readSpec(t testing.TB) *spec {
 	t.Helper()
 	gate, err := httpapi.New(storetest.Open(t), httpapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	w := newAnswer()
 	r, _ := http.NewRequest("GET", "/v1/openapi.json", nil)
 	gate.Handler().ServeHTTP(w, r)
@@ -98,16 +96,12 @@ func readSpec(t testing.TB) *spec {
 	}
 	slices.SortFunc(s.ops, func(a, b specOp) int { return strings.Compare(a.OperationID, b.OperationID) })
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	s.compiler = jsonschema.NewCompiler()
 	s.compiler.DefaultDraft(jsonschema.Draft2020)
 	s.compiler.AssertFormat()
 	s.compiler.AssertContent()
-	if err := s.compiler.AddResource(specURL, value); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.compiler.AddResource(specURL, value))
 	return s
 }
 

@@ -179,9 +179,7 @@ func TestForeignThingsInRedis(t *testing.T) {
 	s.call("POST", messages+"?id=a", "x").is(201)
 	s.call("POST", messages+"?id=b&delay=1h", "x").is(201)
 	keys := s.store.KeysOf("orders")
-	if err := s.store.Client().HSet(t.Context(), keys.Messages(), "orders:a", "no record", "orders:b", "{}").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.store.Client().HSet(t.Context(), keys.Messages(), "orders:a", "no record", "orders:b", "{}").Err())
 	if got := s.look("a"); got.Fault == "" {
 		t.Errorf("got %+v", got)
 	}

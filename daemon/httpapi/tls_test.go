@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
 )
@@ -22,21 +23,15 @@ import (
 func newCert(t *testing.T, certFile, keyFile string, serial int64) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	write(t, certFile, string(certPEM))
 	write(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
@@ -57,9 +52,7 @@ func TestTLS(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: protocol == "HTTP/2.0"}
 		defer transport.CloseIdleConnections()
 		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+address+"/v1/topics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		r.Host = "bellhop.example" // with TLS the certificate is checked, not the Host
 		resp, err := transport.RoundTrip(r)
 		if err != nil {
@@ -87,9 +80,7 @@ func TestTLS(t *testing.T) {
 	}
 	get(&tls.Config{}, "HTTP/2.0", 1)
 	pool = newCert(t, certFile, keyFile, 3)
-	if err := s.gate.Reload(); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, s.gate.Reload())
 	get(&tls.Config{}, "HTTP/2.0", 3)
 }
 
@@ -102,9 +93,7 @@ func TestFaultsOfTLSFiles(t *testing.T) {
 			t.Errorf("%q is accepted", files)
 		}
 	}
-	if err := httpapi.CheckCert("", ""); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, httpapi.CheckCert("", ""))
 }
 
 func TestCORS(t *testing.T) {

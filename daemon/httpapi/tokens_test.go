@@ -87,16 +87,12 @@ func (s *server) admits(op specOp, token string, status int) {
 		body = `[{"id":"a","receipt":1}]`
 	}
 	r, err := http.NewRequestWithContext(s.t.Context(), op.method, s.url+path+"?"+query, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := s.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	resp.Body.Close()
 	if refused := resp.StatusCode == 401 || resp.StatusCode == 403; refused != (status != 200) || refused && resp.StatusCode != status {
 		s.t.Errorf("%s with %q answers %d, want %d", op.OperationID, token, resp.StatusCode, status)
@@ -137,16 +133,12 @@ func TestTokensForDeaths(t *testing.T) {
 	listens := func(s *server, token, pattern string) int {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/topics/"+pattern+"/broadcasts", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+tokenOf(token))
 		}
 		resp, err := s.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -275,9 +267,7 @@ func TestFaultsOfATokensFile(t *testing.T) {
 	if err := httpapi.CheckTokens("/no/such/file"); err == nil {
 		t.Error("a missing file is accepted")
 	}
-	if err := httpapi.CheckTokens(""); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, httpapi.CheckTokens(""))
 }
 
 func TestReloadOfTokens(t *testing.T) {
@@ -303,9 +293,7 @@ func TestReloadOfTokens(t *testing.T) {
 	var both sync.WaitGroup
 	for range 2 { // concurrent reloads do no harm
 		both.Go(func() {
-			if err := s.gate.Reload(); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, s.gate.Reload())
 		})
 	}
 	both.Wait()

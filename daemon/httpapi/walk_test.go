@@ -32,12 +32,8 @@ func TestCallsReserveWhatTheyRead(t *testing.T) {
 	if err != nil || len(ds) != 3 {
 		t.Fatal(ds, err)
 	}
-	if _, err := ds[0].Bury(t.Context(), "refused"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ds[1].AckWith(t.Context(), notify.AckResult{Body: body[:64<<10], Keep: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "refused")))
+	storetest.Must(t, storetest.ErrOf(ds[1].AckWith(t.Context(), notify.AckResult{Body: body[:64<<10], Keep: time.Hour})))
 	for _, id := range []string{"4", "5"} {
 		publish(id, 0)
 		publish("later-"+id, time.Hour)
@@ -71,14 +67,10 @@ func TestCallsReserveWhatTheyRead(t *testing.T) {
 func (h *host) status(t *testing.T, method, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, h.url(path), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	r.Header.Set("Authorization", "Bearer "+slowToken)
 	response, err := client(t).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	response.Body.Close()
 	return response.StatusCode
 }
