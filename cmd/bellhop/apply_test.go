@@ -191,9 +191,7 @@ func TestScheduleApplyAtOnce(t *testing.T) {
 	s := newShell(t)
 	s.serve()
 	sub, err := subscribers.NewSubscriber(storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var mu sync.Mutex
 	got, bodies := make(map[string]int), make(map[string]int)
 	err = sub.Handle("ticks", func(_ context.Context, d *subscribers.Delivery) error {
@@ -203,16 +201,12 @@ func TestScheduleApplyAtOnce(t *testing.T) {
 		bodies[string(d.Body)]++
 		return nil
 	}, subscribers.HandleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, sub.Run)
 	s.call("schedule", "put", "ticks", "old", "--every", "1h", "--body", "x")
 	for _, body := range []string{"one", "two"} {
 		path := filepath.Join(t.TempDir(), "all.jsonl")
-		if err := os.WriteFile(path, []byte(`{"topic":"ticks","name":"clock","every":"1s","missed":"all","body":"`+body+`"}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(path, []byte(`{"topic":"ticks","name":"clock","every":"1s","missed":"all","body":"`+body+`"}`), 0o600))
 		var all [16]*process
 		for i := range all {
 			all[i] = s.launch(s.command("schedule", "apply", path, "--prune"))

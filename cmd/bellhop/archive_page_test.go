@@ -22,9 +22,7 @@ func TestPageOfTheArchive(t *testing.T) {
 	const page = "../../daemon/archive/README.md"
 	s := newShell(t, "BELLHOP_ARCHIVE_URL="+databasetest.Database(t))
 	dir := t.TempDir()
-	if err := os.Symlink(self(t), filepath.Join(dir, "bellhop")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.Symlink(self(t), filepath.Join(dir, "bellhop")))
 	s.env = append(s.env, "PATH="+dir+":"+os.Getenv("PATH"))
 	s.call("topics", "set", "order.timeout", "archive_acked=true")
 	s.start("serve")
@@ -45,9 +43,7 @@ func TestPageOfTheArchive(t *testing.T) {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	for _, d := range ds {
-		if _, err := d.Bury(t.Context(), "payments answered 503"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "payments answered 503")))
 	}
 	archived("three died", 3)
 	follow(t, s, dir, pagestest.Lines(t, page, "Why messages died"), []step{

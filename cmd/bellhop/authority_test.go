@@ -29,16 +29,12 @@ func certificate(t *testing.T) (leaf tls.Certificate, authority []byte) {
 	t.Helper()
 	sign := func(of, by *x509.Certificate, signer crypto.Signer) ([]byte, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if signer == nil {
 			signer = key
 		}
 		der, err := x509.CreateCertificate(rand.Reader, of, by, key.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return der, key
 	}
 	from, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -68,9 +64,7 @@ func TestPushTrustsAnAuthorityOfItsOwn(t *testing.T) {
 	write := func(name string, data []byte) string {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
 	s := newShell(t, "BELLHOP_PUSH_ALLOW=127.0.0.1")

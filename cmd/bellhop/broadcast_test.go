@@ -143,9 +143,7 @@ func TestDeadBroadcast(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
-	if err := db.Client().Set(t.Context(), db.Keys().Log("t"), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.Keys().Log("t"), "foreign", 0).Err())
 	s.start("serve")
 	s.call("broadcast", "t", "--id", "1", "--body", "x")
 	storetest.Eventually(t, "it is dead", func() bool { return strings.Contains(s.call("inspect", "t", "1"), "dead") })
@@ -155,9 +153,7 @@ func TestDeadBroadcast(t *testing.T) {
 		t.Errorf("got %s, %v", lines, err)
 	}
 	contains(t, s.call("inspect", "t", "1"), "mode       broadcast\n", "state      dead\n")
-	if err := db.Client().Del(t.Context(), db.Keys().Log("t")).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), db.Keys().Log("t")).Err())
 	if out := s.call("dead", "requeue", "t", "1"); out != "requeued 1\n" {
 		t.Errorf("got %q", out)
 	}

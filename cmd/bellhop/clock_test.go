@@ -25,13 +25,9 @@ func newShellAhead(t *testing.T, ahead time.Duration, vars ...string) *shell {
 	t.Helper()
 	dir := t.TempDir()
 	under, err := machine.Clock(t.Context(), dir, ahead)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	redis, err := redisserver.Start(t.Context(), redisserver.Options{Dir: dir, Under: under})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(redis.Stop)
 	return newShell(t, append(vars, "BELLHOP_REDIS_URL="+redis.URL())...)
 }
@@ -86,9 +82,7 @@ func TestFindByTheClockOfRedis(t *testing.T) {
 				return true
 			})
 			nc, err := natsgo.Connect(nats)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			defer nc.Close()
 			var answer *natsgo.Msg
 			storetest.Eventually(t, "NATS answers", func() bool {
@@ -158,9 +152,7 @@ func TestDistancesOfCenturies(t *testing.T) {
 		"1600-02-29T12:00:00Z":     "429y305d ago",
 	} {
 		at, err := time.Parse(time.RFC3339, to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if got := text.Relative(at, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)); got != want {
 			t.Errorf("%s is %s, want %s", to, got, want)
 		}

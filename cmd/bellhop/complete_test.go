@@ -78,9 +78,7 @@ func TestCompletionIsBounded(t *testing.T) {
 		t.Errorf("%d topics are offered, want %d", n, maxCompletions)
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	url, ended := "redis://"+silent.Addr().String(), make(chan result, 1)
 	go func() { ended <- s.feed("", "inspect", "t", "--redis", url) }()
 	for _, url := range []string{url, "redis://127.0.0.1:1", "nonsense"} {

@@ -63,15 +63,11 @@ func TestDevKeepsItsData(t *testing.T) {
 func TestDevOfAnotherFormat(t *testing.T) {
 	dir := t.TempDir()
 	server, err := redisserver.Start(t.Context(), redisserver.Options{Dir: dir, Args: []string{"--appendonly", "yes"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer server.Stop()
 	s := newShell(t)
 	store := storetest.With(t, notify.Config{URL: server.URL(), Prefix: s.setting("BELLHOP_PREFIX")})
-	if err := store.Client().Set(t.Context(), store.Keys().Format(), "1 other", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Set(t.Context(), store.Keys().Format(), "1 other", 0).Err())
 	server.Stop()
 	for range 2 {
 		contains(t, s.devFails(exitFailed, "--dir", dir), "has format 1, and", "its data is in "+dir, "remove that folder, or name another one with --dir")
@@ -81,9 +77,7 @@ func TestDevOfAnotherFormat(t *testing.T) {
 // Messages may be secret: others cannot read the files, even in a folder that they may list.
 func TestDevHidesItsData(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.Chmod(dir, 0o755))
 	p, s := startDev(t, nil, "--no-tour", "--dir", dir)
 	s.call("publish", "t", "--body", "secret")
 	p.stop()
@@ -97,9 +91,7 @@ func TestDevHidesItsData(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 }
 
 func TestDevEndsWithItsRedis(t *testing.T) {

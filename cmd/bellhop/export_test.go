@@ -21,9 +21,7 @@ func sorted(text string) []string { return slices.Sorted(strings.Lines(text)) }
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -53,9 +51,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	written, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if about, err := os.Stat(path); err != nil || about.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v", about.Mode(), err)
 	}
@@ -118,9 +114,7 @@ func TestExportOfAnotherFormat(t *testing.T) {
 	s := newShell(t)
 	fillStore(s)
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
-	if err := store.Client().Set(t.Context(), store.Keys().Format(), "999 ID", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().Set(t.Context(), store.Keys().Format(), "999 ID", 0).Err())
 	dir := t.TempDir()
 	contains(t, s.fails(exitFailed, "export", filepath.Join(dir, "messages.jsonl")), "has format 999", "replace this program by a newer version")
 	if names := files(t, dir); len(names) != 0 {
@@ -136,12 +130,8 @@ func TestExportIsCut(t *testing.T) {
 	fillStore(s)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "messages.jsonl")
-	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := storetest.At(t, redis.URL(), "").Client().Do(t.Context(), "client", "pause", 60_000, "all").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(path, []byte("before"), 0o600))
+	storetest.Must(t, storetest.At(t, redis.URL(), "").Client().Do(t.Context(), "client", "pause", 60_000, "all").Err())
 	p := s.start("export", path)
 	storetest.Eventually(t, "it has begun", func() bool { return len(files(t, dir)) == 2 })
 	p.signal(syscall.SIGINT)
@@ -158,9 +148,7 @@ func TestExportToFullDisk(t *testing.T) {
 	s := newShell(t)
 	fillStore(s)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer full.Close()
 	var errOut strings.Builder
 	if code := run([]string{"export", "-"}, s.env, strings.NewReader(""), full, &errOut); code != exitFailed {
@@ -176,9 +164,7 @@ func TestPageOfAnotherVersion(t *testing.T) {
 	fillStore(s)
 	commands := strings.Join(pagestest.Blocks(t, "../../daemon/README.md", "Another version"), "")
 	dir := t.TempDir()
-	if err := os.Symlink(self(t), filepath.Join(dir, "bellhop")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.Symlink(self(t), filepath.Join(dir, "bellhop")))
 	cmd := exec.Command("sh", "-exc", strings.ReplaceAll(commands, "bellhop2", s.setting("BELLHOP_PREFIX")+"-2"))
 	cmd.Dir, cmd.Env = dir, s.env
 	out, err := cmd.CombinedOutput()

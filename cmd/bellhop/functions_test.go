@@ -18,18 +18,12 @@ func TestFunctionsLoad(t *testing.T) {
 	for _, one := range strings.Fields(reach.LoadRights()) {
 		rule = append(rule, one)
 	}
-	if err := root.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, root.Client().Do(t.Context(), rule...).Err())
 	contains(t, s.call("functions", "load"), ": loaded\n")
 	contains(t, s.call("functions", "load"), ": loaded before\n")
 	contains(t, s.call("functions", "load", "--json"), `"loaded":false`)
 	contains(t, s.fails(exitUsage, "functions"), "COMMAND is missing: use load")
-	if err := root.Client().Do(t.Context(), "ACL", "SETUSER", "operator", "-function|load").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := root.Client().FunctionFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, root.Client().Do(t.Context(), "ACL", "SETUSER", "operator", "-function|load").Err())
+	storetest.Must(t, root.Client().FunctionFlush(t.Context()).Err())
 	contains(t, s.fails(exitFailed, "functions", "load"), "'function|load'")
 }

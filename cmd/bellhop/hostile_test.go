@@ -45,9 +45,7 @@ func (s *shell) plantHostile() {
 		p.Set(ctx, keys.Carrier(), "1 1 3000 "+hostile, 0)
 		return nil
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 }
 
 // shows checks that a terminal would only show the printed text, and that the hostile text is in it.
@@ -146,9 +144,7 @@ func (s *shell) onTerminal(args ...string) string {
 func (s *shell) answers(typed string, args ...string) (out string, code int) {
 	s.t.Helper()
 	ours, theirs := openTerminal(s.t)
-	if _, err := io.WriteString(ours, typed); err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, storetest.ErrOf(io.WriteString(ours, typed)))
 	ended := make(chan int, 1)
 	go func() {
 		defer theirs.Close()
@@ -162,20 +158,12 @@ func (s *shell) answers(typed string, args ...string) (out string, code int) {
 func openTerminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { ours.Close() })
-	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0))
+	storetest.Must(t, unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
 	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -69,16 +69,12 @@ func TestWorkKeepsOverAnOutage(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
 	info, err := client.Info(t.Context(), "server").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, pid, _ := strings.Cut(info, "process_id:")
 	pid, _, _ = strings.Cut(pid, "\r")
 	p := s.start("work", "t", "--count", "1", "--keep", "1h", "--", "sh", "-c", "echo run; kill -STOP "+pid)
 	p.await(1, "cannot acknowledge a message that succeeded; retrying")
-	if err := server.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Signal(syscall.SIGCONT))
 	p.ends(exitDone)
 	if n := strings.Count(p.said(), "run\n"); n != 1 {
 		t.Errorf("its command ran %d times:\n%s", n, p.said())

@@ -31,19 +31,13 @@ func (s *shell) serve() {
 func (s *shell) epochs() (all []int64) {
 	s.t.Helper()
 	db, err := notify.Open(notify.Config{URL: s.setting("BELLHOP_REDIS_URL"), Prefix: s.setting("BELLHOP_PREFIX")}) // with the shards that it has
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	defer db.Close()
 	shards, err := db.Shards(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	for _, shard := range shards {
 		status, err := carrier.Look(s.t.Context(), shard)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		storetest.Must(s.t, err)
 		all = append(all, status.Epoch)
 	}
 	return all
@@ -275,9 +269,7 @@ func TestListenDrains(t *testing.T) {
 		p.await(1, "began 1")
 		p.signal(syscall.SIGTERM)
 		p.await(1, "a second signal kills them")
-		if err := os.WriteFile(gate, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(gate, nil, 0o600))
 		p.ends(exitDone)
 		contains(t, p.said(), "ended 1")
 		if strings.Contains(p.said(), "began 2") {
@@ -328,9 +320,7 @@ func TestListenReportsGaps(t *testing.T) {
 	all := s.received(4, "t", "--from", "beginning")
 	s.call("listen", "t", "--name", "n", "--from", all[0].Position.String(), "--count", "1")
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
-	if err := store.Client().XTrimMaxLen(t.Context(), store.Keys().Log("t"), 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().XTrimMaxLen(t.Context(), store.Keys().Log("t"), 1).Err())
 	for _, start := range [][]string{{"--from", all[0].Position.String()}, {"--name", "n"}} {
 		r := s.feed("", append([]string{"listen", "t", "--json", "--count", "1"}, start...)...)
 		gap, rest, _ := strings.Cut(r.out, "\n")
@@ -359,9 +349,7 @@ func TestListenThroughLostData(t *testing.T) {
 	}
 	awaitAll(1, `"id":"before"`)
 	store := storetest.At(t, server.URL(), s.setting("BELLHOP_PREFIX"))
-	if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().FlushAll(t.Context()).Err())
 	awaitAll(1, `{"gap":{"topic":`)
 	s.broadcast("t between")
 	awaitAll(1, `"id":"between"`)
@@ -453,9 +441,7 @@ func TestListenersOfANameShare(t *testing.T) {
 	s.broadcast("t 1", "t 2")
 	a.await(1, "began")
 	b.await(1, "began") // each has leased one
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(gate, nil, 0o600))
 	a.await(1, "ended")
 	b.await(1, "ended")
 	s.broadcast("t 3", "t 4", "t 5", "t 6")

@@ -86,9 +86,7 @@ func TestRedisUnavailable(t *testing.T) {
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer l.Close()
 	got := newShell(t, "BELLHOP_LISTEN="+l.Addr().String()).fails(exitFailed, "serve")
 	if !strings.HasSuffix(got, "address already in use; if that is another bellhop, give this one an address of its own with BELLHOP_LISTEN, or none\n") {
@@ -198,9 +196,7 @@ func TestTopicsWithoutCarrier(t *testing.T) {
 	s.call("publish", "late", "--id", "a", "--delay", "1h", "--body", "x")
 	db := storetest.At(t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
 	due := redis.Z{Score: float64(time.Now().Add(-90 * time.Second).UnixMilli()), Member: "late:a"}
-	if err := db.Client().ZAddXX(t.Context(), db.KeysOf("late").Scheduled("late"), due).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().ZAddXX(t.Context(), db.KeysOf("late").Scheduled("late"), due).Err())
 	contains(t, s.call("topics", "late"), "late   1      0      0       0     0        1m3")
 	if got := s.names("--bad"); !slices.Equal(got, []string{"late"}) {
 		t.Errorf("in trouble are %q", got)
@@ -300,9 +296,7 @@ func TestDoctorChecks(t *testing.T) {
 		t.Errorf("exit %d, %s%s", r.code, r.out, r.err)
 	}
 	store := storetest.At(t, own.URL(), "")
-	if err := store.Client().ConfigSet(t.Context(), "appendonly", "no").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().ConfigSet(t.Context(), "appendonly", "no").Err())
 	if r := s.feed("", "doctor", "--check", "--accept", "standby,dead,persistence"); r.code != exitFailed || !strings.HasPrefix(r.out, "fail  persistence") || strings.Contains(r.out, "begin with") {
 		t.Errorf("exit %d, %s%s", r.code, r.out, r.err)
 	}
@@ -377,9 +371,7 @@ func TestDoctorRepairs(t *testing.T) {
 	damage := func() {
 		t.Helper()
 		s.call("publish", "t", "--body", "x")
-		if err := store.Client().Del(t.Context(), store.Keys().Ready("t")).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Del(t.Context(), store.Keys().Ready("t")).Err())
 	}
 	damage()
 	r := s.feed("", "doctor")

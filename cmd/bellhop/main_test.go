@@ -85,9 +85,7 @@ func (s *shell) setting(name string) (value string) {
 func self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return path
 }
 
@@ -193,9 +191,7 @@ func (s *shell) start(args ...string) *process {
 func (s *shell) startTo(p *process, out, errOut io.Writer, args ...string) *process {
 	s.t.Helper()
 	in, feed, err := os.Pipe() // which holds what the call does not read
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	signals := make(chan os.Signal, 2)
 	p.in, p.signal = feed, func(sig os.Signal) { signals <- sig }
 	a := &app{env: s.env, in: in, out: out, err: errOut}
@@ -225,17 +221,13 @@ func (s *shell) launch(cmd *exec.Cmd) *process {
 	cmd.Stdout, cmd.Stderr = &p.printed, &p.printed
 	p.signal = func(sig os.Signal) {
 		p.t.Helper()
-		if err := cmd.Process.Signal(sig); err != nil {
-			p.t.Fatal(err)
-		}
+		storetest.Must(p.t, cmd.Process.Signal(sig))
 	}
 	var err error
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, cmd.Start())
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait() // ends checks the exit code

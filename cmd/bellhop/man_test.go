@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestMan(t *testing.T) {
@@ -15,9 +17,7 @@ func TestMan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	newShell(t).call("man", dir)
 	listen, err := os.ReadFile(filepath.Join(dir, "bellhop-listen.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	contains(t, string(listen), `.TH "BELLHOP-LISTEN" "1"`, "In a pattern * stands for any one token", "\n  65  never to be done", "bellhop listen prices.gold")
 	for _, name := range []string{"bellhop.1", "bellhop-serve.1", "bellhop-dead-requeue.1"} {
 		if page, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(page), ".SH DESCRIPTION") {

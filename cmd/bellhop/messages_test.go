@@ -47,14 +47,10 @@ func TestInspectShowsProgress(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
-	if err := ds[0].Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40, Note: "page 2 of 5"}), 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, ds[0].Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40, Note: "page 2 of 5"}), 0))
 	contains(t, s.call("inspect", "t", "1"), "progress ", " 40 %: page 2 of 5\n")
 	contains(t, s.call("inspect", "t", "1", "--json"), `"progress":40,"note":"page 2 of 5"`)
-	if err := ds[0].Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, ds[0].Release(t.Context()))
 	if out := s.call("inspect", "t", "1"); strings.Contains(out, "progress") {
 		t.Errorf("it was released: %s", out)
 	}
@@ -206,9 +202,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("then the file holds %q, %v, want %q", written, err, lines)
 	}
 	pipe, read := filepath.Join(t.TempDir(), "pipe"), make(chan string, 1)
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	go func() {
 		all, _ := os.ReadFile(pipe)
 		read <- string(all)
@@ -245,9 +239,7 @@ func TestNotDead(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	store := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))
-	if err := store.Client().HDel(t.Context(), store.Keys().Messages(), "t:2").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().HDel(t.Context(), store.Keys().Messages(), "t:2").Err())
 	contains(t, s.fails(exitFailed, "dead", "requeue", "t", "2"), "2 of t has lost its record", "'bellhop dead purge t 2'")
 	if r := s.feed("", "dead", "purge", "t", "2", "nope", "3", "--json"); r.code != exitFailed || r.out != `{"matched":2,"done":2,"looked":3,"of":3}`+"\n" || r.err != none {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)

@@ -51,9 +51,7 @@ func TestOutboxRefuses(t *testing.T) {
 func TestOutboxInstall(t *testing.T) {
 	root := databasetest.Database(t)
 	u, err := url.Parse(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	password, _ := u.User.Password()
 	t.Setenv("PGPASSWORD", password) // the driver reads it
 	u.User = url.User(u.User.Username())

@@ -24,9 +24,7 @@ type unread struct {
 func newUnread(t *testing.T) unread {
 	t.Helper()
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { // which ends the write that is under way
 		reader.Close()
 		writer.Close()
@@ -40,24 +38,18 @@ const pipeSize = 64 << 10
 // fill has later writes wait.
 func (u unread) fill() {
 	u.t.Helper()
-	if _, err := u.writer.Write(make([]byte, pipeSize)); err != nil {
-		u.t.Fatal(err)
-	}
+	storetest.Must(u.t, storetest.ErrOf(u.writer.Write(make([]byte, pipeSize))))
 }
 
 // isFull reports whether a write waits.
 func (u unread) isFull() bool {
 	u.t.Helper()
 	conn, err := u.reader.SyscallConn()
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	storetest.Must(u.t, err)
 	var n int
 	var bad error
 	err = conn.Control(func(fd uintptr) { n, bad = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-	if err := errors.Join(err, bad); err != nil {
-		u.t.Fatal(err)
-	}
+	storetest.Must(u.t, errors.Join(err, bad))
 	return n == pipeSize
 }
 

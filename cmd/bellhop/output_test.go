@@ -14,9 +14,7 @@ import (
 func full(t *testing.T) *os.File {
 	t.Helper()
 	file, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { file.Close() })
 	return file
 }
@@ -103,14 +101,10 @@ func TestReaderEnds(t *testing.T) {
 	s := newShell(t, variable)
 	cmd := s.command("work", "t", "--", "sh", "-c", verbose)
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	p := newProcess(t)
 	cmd.Stdout, cmd.Stderr = writer, &p.printed
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	reader.Close()
 	writer.Close()

@@ -44,9 +44,7 @@ func aPage(t *testing.T, page, section string, steps []step, flags ...string) {
 	http := regexp.MustCompile(`HTTP: http://(\S+)`).FindStringSubmatch(dev.said())
 	s.env = append(s.env, "HTTP="+http[1]) // another port if the usual one is in use
 	for _, name := range []string{"bellhop", "nats"} {
-		if err := os.Symlink(self(t), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.Symlink(self(t), filepath.Join(dir, name)))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -122,9 +120,7 @@ func (s *shell) here(line string) string {
 func natsServer(t *testing.T) string {
 	t.Helper()
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	n.Start()
 	t.Cleanup(func() {
 		n.Shutdown()

@@ -137,9 +137,7 @@ func TestPublishFile(t *testing.T) {
 		fmt.Fprintf(&lines, `{"topic":"bulk","id":"%d","delay":"1h","body":"message %d"}`+"\n\n", i, i)
 	}
 	path := filepath.Join(t.TempDir(), "messages.jsonl")
-	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(path, []byte(lines.String()), 0o600))
 	if out := s.call("publish", "--file", path); out != "published 1200, refused 0\n" {
 		t.Errorf("got %q", out)
 	}
@@ -180,9 +178,7 @@ func TestPublishFileDoesNotHoldBack(t *testing.T) {
 	s := newShell(t)
 	p := s.start("publish", "--file", "-")
 	for i := 1; i <= 3; i++ {
-		if _, err := fmt.Fprintln(p.in, `{"topic":"bulk","delay":"1h","body":"x"}`); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(fmt.Fprintln(p.in, `{"topic":"bulk","delay":"1h","body":"x"}`)))
 		storetest.Eventually(t, "the line is published", func() bool { return s.counts("bulk").Scheduled == int64(i) })
 	}
 	p.in.Close()
@@ -197,9 +193,7 @@ func TestPublishFileStopsWhenRedisIsUnavailable(t *testing.T) {
 	p := s.start("publish", "--file", "-")
 	send := func(n int) {
 		for range n {
-			if _, err := fmt.Fprintln(p.in, `{"topic":"bulk","delay":"1h","body":"x"}`); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(fmt.Fprintln(p.in, `{"topic":"bulk","delay":"1h","body":"x"}`)))
 		}
 	}
 	send(bulkBatch)

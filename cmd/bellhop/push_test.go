@@ -32,9 +32,7 @@ func TestServePushes(t *testing.T) {
 	}))
 	t.Cleanup(endpoint.Close)
 	secret := filepath.Join(t.TempDir(), "crm.key")
-	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600))
 	s := newShell(t, "BELLHOP_PUSH_ALLOW=127.0.0.1")
 	serve := s.start("serve")
 	serve.await(1, "msg=elected")
@@ -61,9 +59,7 @@ func TestPush(t *testing.T) {
 	s := newShell(t)
 	contains(t, s.call("push", "list"), "no push\n")
 	secret := filepath.Join(t.TempDir(), "crm.key")
-	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600))
 	out := s.call("push", "put", "crm", "--topic", "order.paid", "--url", endpoint.URL+"/hook?token=7", "--secret-file", secret)
 	contains(t, out, "topics     order.paid\n", "to         "+endpoint.URL+"/hook?…\n", "secrets    1\n", "in flight  0, at most 32 a topic and daemon\n", "timeout    10s\n", "state      no daemon sends it\n", "remedy     run a daemon with BELLHOP_PUSH_ALLOW=public, or the net of the URL\n")
 	if strings.Contains(out, "whsec") || strings.Contains(out, "token=7") {
@@ -85,9 +81,7 @@ func TestPush(t *testing.T) {
 		p.Failing = &store.PushFailure{Answer: "HTTP 500 Internal Server Error: " + strings.Repeat("x", 200)}
 		return p, nil
 	}
-	if err := db.Home().ChangePush(t.Context(), "crm", failing); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().ChangePush(t.Context(), "crm", failing))
 	for _, command := range []string{"list", "show crm"} {
 		for line := range strings.Lines(s.onTerminal(append([]string{"push"}, strings.Fields(command)...)...)) {
 			if n := len([]rune(strings.TrimRight(line, "\r\n"))); n > 80 && command == "list" {
@@ -96,14 +90,10 @@ func TestPush(t *testing.T) {
 		}
 	}
 	contains(t, s.call("push", "show", "crm"), "state      fails since ", "answer     HTTP 500 ", "next try   with the next message\n")
-	if err := db.Home().PushTried(t.Context(), "crm", 36*time.Hour, "HTTP 502 Bad Gateway"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PushTried(t.Context(), "crm", 36*time.Hour, "HTTP 502 Bad Gateway"))
 	contains(t, s.call("push", "show", "crm"), "answer     HTTP 502 Bad Gateway\n", "next try   in 1d1")
 	storetest.Publish(t, db, notify.Message{Topic: "order.sent", ID: "a"})
-	if _, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "order.sent", subscribers.ClaimOptions{Lease: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(subscriberstest.Claimer(t, db).Claim(t.Context(), "order.sent", subscribers.ClaimOptions{Lease: time.Hour})))
 	var shown api.Push
 	s.json(&shown, "push", "show", "crm", "--json")
 	if f := shown.Failing; shown.Leased == nil || *shown.Leased != 1 || f == nil || f.Answer != "HTTP 502 Bad Gateway" || time.Until(f.Next) < time.Hour {
@@ -149,35 +139,23 @@ func TestPushToNATS(t *testing.T) {
 	contains(t, s.call("push", "show", "jobs", "--json"), `"to":"nats:jobs.>"`)
 	s.fails(exitFailed, "push", "test", "jobs")
 	home := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX")).Home()
-	if err := home.PushStored(t.Context(), "jobs", "jobs.mail", "MAILS"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, home.PushStored(t.Context(), "jobs", "jobs.mail", "MAILS"))
 	contains(t, s.call("push", "show", "jobs"), "state      nobody listens\n", "stream     MAILS stores each try to jobs.mail: take the subject from it, or have a client listen\n")
 	contains(t, s.call("push", "show", "jobs", "--json"), `"stored":{"jobs.mail":"MAILS"}`)
-	if err := home.PushStored(t.Context(), "jobs", "jobs.mail", ""); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, home.PushStored(t.Context(), "jobs", "jobs.mail", ""))
 	contains(t, s.call("push", "show", "jobs"), "state      works\n")
 	conn, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(conn.Close)
 	got := make(chan *nats.Msg, 10)
-	if _, err := conn.ChanSubscribe("jobs.sms.de", got); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.ChanSubscribe("jobs.sms.de", got)))
+	storetest.Must(t, conn.Flush())
 	s.call("publish", "sms.de", "--id", "a", "--delay", "100ms", "--body", "hello")
 	m := storetest.Receive(t, "it is pushed", got)
 	if m.Header.Get("ce-id") != "a" || string(m.Data) != "hello" {
 		t.Errorf("got %v %q", m.Header, m.Data)
 	}
-	if err := m.Respond([]byte("+ACK")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.Respond([]byte("+ACK")))
 	serve.signal(syscall.SIGTERM)
 	serve.ends(0)
 	contains(t, s.call("topics"), "sms.de  0")
@@ -187,9 +165,7 @@ func TestPushToNATS(t *testing.T) {
 func TestPushPutDrops(t *testing.T) {
 	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "crm.key")
-	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600))
 	s := newShell(t)
 	s.serve()
 	db := storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX"))

@@ -24,9 +24,7 @@ import (
 func (s *shell) putMany() {
 	s.t.Helper()
 	secret := filepath.Join(s.t.TempDir(), "key")
-	if err := os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, os.WriteFile(secret, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600))
 	s.call("schedule", "put", "invoices", "daily", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2190-01-01T00:00:00Z", "--until", "2199-01-01T00:00:00Z",
 		"--jitter", "5m", "--missed", "all", "--catchup", "2h", "--grace", "10m", "--count", "1000", "--body", "<ä>\n", "--attempts", "3", "--ttl", "1h", "--header", "Shop=7", "--key", "k", "--if-busy", "drop")
 	s.call("schedule", "put", "invoices", "often", "--every", "15m", "--from", "2190-01-01T00:00:00Z", "--overlap", "skip", "--body", "")
@@ -58,9 +56,7 @@ func TestExportSchedulesAndPushes(t *testing.T) {
 	}
 	contains(t, r.err, "3 pushes, of which FILE has the secrets")
 	written, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	contains(t, string(written), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", `"zones":"20`)
 	contains(t, to.call("publish", "--file", path), "published 6, refused 0\nrestored 7 schedules and pushes\n")
 	same := func() {
@@ -99,18 +95,14 @@ func TestMovedScheduleGoesOn(t *testing.T) {
 	got := make(map[string]int)
 	handle := func(s *shell) (stop func()) {
 		sub, err := subscribers.NewSubscriber(storetest.At(t, storetest.URL(), s.setting("BELLHOP_PREFIX")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		err = sub.Handle("ticks", func(_ context.Context, d *subscribers.Delivery) error {
 			mu.Lock()
 			defer mu.Unlock()
 			got[d.ID]++
 			return nil
 		}, subscribers.HandleOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return storetest.Run(t, sub.Run)
 	}
 	handled := func(n int) {
@@ -153,9 +145,7 @@ func TestMovedScheduleGoesOn(t *testing.T) {
 func (s *shell) waiting(db *notify.Store, topic string) (ids []string) {
 	s.t.Helper()
 	members, err := db.Client().ZRange(s.t.Context(), db.KeysOf(topic).Scheduled(topic), 0, -1).Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	for _, member := range members {
 		ids = append(ids, strings.TrimPrefix(member, topic+":"))
 	}
@@ -231,9 +221,7 @@ func TestRestoreIsCut(t *testing.T) {
 	lines := slices.Collect(strings.Lines(from.feed("", "export", "-").out))
 	p := to.start("publish", "--file", "-")
 	for _, line := range lines[:8] {
-		if _, err := p.in.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(p.in.Write([]byte(line))))
 	}
 	storetest.Eventually(t, "a message is there", func() bool { return to.counts("invoices").Scheduled+to.counts("prices").Broadcasts > 0 })
 	p.signal(syscall.SIGINT)

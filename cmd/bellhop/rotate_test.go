@@ -13,9 +13,7 @@ func TestRotateSecret(t *testing.T) {
 	secret := func() string {
 		t.Helper()
 		text, _, err := store.Home().Secret(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return text
 	}
 	before := secret()

@@ -54,9 +54,7 @@ func TestNoRedis(t *testing.T) {
 		}
 	}
 	greeter, err := net.Listen("tcp", "127.0.0.1:0") // as a mail server does
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer greeter.Close()
 	go func() {
 		for conn, err := greeter.Accept(); err == nil; conn, err = greeter.Accept() {
@@ -79,9 +77,7 @@ func TestLoadingIsNoError(t *testing.T) {
 		p.Save(t.Context())
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	server.Kill()
 	again := make(chan error, 1)
 	go func() {
@@ -96,13 +92,9 @@ func TestLoadingIsNoError(t *testing.T) {
 	p := newShell(t, variable, "BELLHOP_REDIS_URL="+server.URL()).start("serve")
 	m.await("STATUS=waiting for Redis at " + server.URL() + ": LOADING Redis is loading the dataset in memory; Redis has just started: wait until it has loaded its data")
 	p.await(1, "cannot stand for election; retrying\" ") // once that lasts
-	if err := client.ConfigSet(t.Context(), "key-load-delay", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.ConfigSet(t.Context(), "key-load-delay", "0").Err())
 	p.await(1, "msg=elected")
-	if err := storetest.Receive(t, "Redis is there", again); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Receive(t, "Redis is there", again))
 	contains(t, p.said(), `level=INFO msg="cannot stand for election; retrying"`, `remedy="Redis has just started: wait until it has loaded its data"`)
 	if strings.Contains(p.said(), "level=ERROR") {
 		t.Errorf("it is logged as an error:\n%s", p.said())

@@ -115,9 +115,7 @@ func TestWorkBySettings(t *testing.T) {
 func TestWorkerKeepsTheLeaseOfItsClaim(t *testing.T) {
 	s := newShell(t)
 	gate := filepath.Join(t.TempDir(), "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, syscall.Mkfifo(gate, 0o600))
 	goOn := func() {
 		if err := os.WriteFile(gate, nil, 0); err != nil { // waits until the command reads it
 			t.Fatal(err)
@@ -180,9 +178,7 @@ func TestUnreadableTopicSettings(t *testing.T) {
 		key          string
 		field, value string
 	}{{store.KeysOf("mail").Topics(), "mail:settings", " attempts=5 lease=soon"}, {store.Keys().Topics(), "*:settings", " attempts=0"}} {
-		if err := store.Client().HSet(t.Context(), one.key, one.field, one.value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().HSet(t.Context(), one.key, one.field, one.value).Err())
 	}
 	contains(t, s.fails(exitFailed, "topics", "settings", "mail"), "settings of mail: unreadable settings: ", "'bellhop doctor --repair' repairs them")
 	out := s.feed("", "doctor", "--repair", "--yes").out
@@ -200,9 +196,7 @@ func TestManOfSettings(t *testing.T) {
 	dir := t.TempDir()
 	newShell(t).call("man", dir)
 	page, err := os.ReadFile(filepath.Join(dir, "bellhop-topics-set.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	contains(t, string(page), "bellhop topics set TOPIC NAME=VALUE...", "limit of attempts of a message", "topics set '*' backoff_min=2s")
 }
 

@@ -29,9 +29,7 @@ func sharded(t *testing.T, url string, shards int) (*shell, *notify.Store) {
 func topicsIn(t *testing.T, db *notify.Store) []string {
 	t.Helper()
 	shards, err := db.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	topics := make([]string, len(shards))
 	for i, left := 0, len(shards); left > 0; i++ {
 		topic := fmt.Sprintf("t%d", i)
@@ -52,9 +50,7 @@ func TestShards(t *testing.T) {
 	out := s.call("shards")
 	for k, topic := range topics {
 		site, err := db.Of(topic).Site(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		contains(t, out, fmt.Sprintf("\n%d      %s", k, site.Tag))
 	}
 	contains(t, out, "8 shards on 1 server, home is shard 0; 8 messages kept; the root, "+s.setting("BELLHOP_PREFIX")+":{0}:format on "+storetest.URL()+fmt.Sprintf(", says %d/8/0\n", reach.Newest().Number))
@@ -87,9 +83,7 @@ func TestShardOfATopic(t *testing.T) {
 	}
 	wakes := db.Client().SSubscribe(t.Context(), shown.Channels[0].Channel)
 	defer wakes.Close()
-	if _, err := wakes.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(wakes.Receive(t.Context())))
 	s.call("publish", topic, "--body", "x")
 	if m := storetest.Receive(t, "a wake", wakes.Channel()); m.Payload != topic+" 1" {
 		t.Errorf("got %q", m.Payload)
@@ -105,9 +99,7 @@ func TestShardOfATopic(t *testing.T) {
 func TestAShardIsAway(t *testing.T) {
 	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)
 	s, db := sharded(t, cluster.URL(), 8)
 	topics := topicsIn(t, db)
@@ -117,9 +109,7 @@ func TestAShardIsAway(t *testing.T) {
 		s.call("publish", topic, "--body", "x")
 		s.call("schedule", "put", topic, "daily", "--every", "24h", "--body", "x")
 		site, err := db.Of(topic).Site(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if site.Server == gone.Addr() {
 			away = append(away, k)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A command that runs until a signal exits with 0 after it.
@@ -42,9 +44,7 @@ func TestSecondSignalEndsServe(t *testing.T) {
 	p.await(1, "serving http")
 	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(p.said())[1]
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 	if _, err := conn.Read(make([]byte, 100)); err != nil { // the daemon asks for the body

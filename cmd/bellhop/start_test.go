@@ -28,12 +28,8 @@ func newScript(t *testing.T) script {
 func (s script) becomes(text string) {
 	s.t.Helper()
 	next := s.path + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o700); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(next, s.path); err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, os.WriteFile(next, []byte(text), 0o700))
+	storetest.Must(s.t, os.Rename(next, s.path))
 }
 
 const (
@@ -51,9 +47,7 @@ func TestWorkWithoutCommand(t *testing.T) {
 	broken := newScript(t)
 	p := s.start("work", "t", "--concurrency", "4", "--", broken.path)
 	p.await(1, "waiting for messages")
-	if err := os.Remove(broken.path); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.Remove(broken.path))
 	s.publish("t", 40)
 	m.awaitMatch(`^STATUS=0 running, 0 handled, 0 failed, [0-9]+ put off; cannot start the command; .*: no such file or directory`)
 	s.call("work", "t", "--count", "40", "--", "true")
@@ -131,9 +125,7 @@ func TestListenStopsWithoutCommand(t *testing.T) {
 	s.serve()
 	one := newScript(t)
 	p := s.listen("t", "--", one.path)
-	if err := os.Remove(one.path); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.Remove(one.path))
 	s.broadcast("t 1")
 	p.await(1, cannotStart)
 	p.stop()

@@ -21,9 +21,7 @@ func newManager(t *testing.T) (m manager, variable string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return manager{t, conn}, "NOTIFY_SOCKET=" + name
 }

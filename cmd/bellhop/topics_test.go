@@ -22,9 +22,7 @@ func (s *shell) overdue(topic string, ago time.Duration) {
 	store := storetest.At(s.t, s.setting("BELLHOP_REDIS_URL"), s.setting("BELLHOP_PREFIX"))
 	since := float64(time.Now().Add(-ago).UnixMilli())
 	for key, member := range map[string]string{store.KeysOf(topic).Ready(topic): topic + ":old", store.KeysOf(topic).ReadyTopics(): topic} {
-		if err := store.Client().ZAdd(s.t.Context(), key, redis.Z{Score: since, Member: member}).Err(); err != nil {
-			s.t.Fatal(err)
-		}
+		storetest.Must(s.t, store.Client().ZAdd(s.t.Context(), key, redis.Z{Score: since, Member: member}).Err())
 	}
 }
 
@@ -96,15 +94,11 @@ func TestWorstOfManyTopics(t *testing.T) {
 		storetest.Publish(t, store, messages...)
 	}
 	s.overdue("zz.worst", time.Hour)
-	if err := store.Client().ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Client().ConfigResetStat(t.Context()).Err())
 	out := s.call("topics", "--bad", "--limit", "5")
 	contains(t, out, "zz.worst  0      1 ", "\n5001 topics, 1 shown: 5001 scheduled or ready,")
 	stats, err := store.Client().Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, calls, _ := strings.Cut(stats, "cmdstat_zcard:calls=")
 	var n int
 	if _, err := fmt.Sscanf(calls, "%d", &n); err != nil || n > 4*(6*surveyed) { // four for each topic that is counted

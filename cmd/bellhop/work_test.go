@@ -177,9 +177,7 @@ func TestWorkDrains(t *testing.T) {
 	p.await(1, "began")
 	p.signal(os.Interrupt) // as Ctrl-C
 	storetest.Eventually(t, "the other message is released", func() bool { c := s.counts("t"); return c.Leased == 1 && c.Ready == 1 })
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(gate, nil, 0o600))
 	p.ends(exitDone)
 	contains(t, p.said(), "ended")
 	if c := s.counts("t"); c.Acked != 1 || c.Ready != 1 {
@@ -214,9 +212,7 @@ func TestWorkKillsCommand(t *testing.T) {
 	p.await(1, "asked")
 	p.ends(exitDone)
 	var pid int
-	if _, err := fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid)))
 	storetest.Eventually(t, "the command's group is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
 	var info api.Message
 	s.json(&info, "inspect", "t", "1", "--json")
@@ -277,9 +273,7 @@ func TestSecondSignalKills(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.ends(exitInterrupted)
 	var pid int
-	if _, err := fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(fmt.Sscanf(p.said()[strings.Index(p.said(), "began"):], "began %d", &pid)))
 	storetest.Eventually(t, "the command's group is gone", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
@@ -359,9 +353,7 @@ func TestWorkRefuses(t *testing.T) {
 func TestBodiesInJSON(t *testing.T) {
 	for _, body := range []string{"text", "\xff\x00", ""} {
 		raw, err := json.Marshal(struct{ api.Text }{api.TextOf([]byte(body))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		var text api.Text
 		if err := json.Unmarshal(raw, &text); err != nil || string(text.Bytes()) != body || text.Bytes() == nil {
 			t.Errorf("%q becomes %s", body, raw)

@@ -73,9 +73,7 @@ func newShell(t *testing.T, vars ...string) *shell {
 func self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return path
 }
 
@@ -138,9 +136,7 @@ func (s *shell) kept() map[string]string {
 	s.t.Helper()
 	client, all := redisOf(s.t), make(map[string]string)
 	keys, err := client.Keys(s.t.Context(), s.prefix+"*").Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	storetest.Must(s.t, err)
 	for _, key := range keys {
 		if !strings.Contains(key, ":bench-") {
 			all[key] = client.Dump(s.t.Context(), key).Val()
@@ -282,9 +278,7 @@ func noKeys(t *testing.T, s *shell) {
 func benchKeys(t *testing.T, s *shell) []string {
 	t.Helper()
 	keys, err := redisOf(t).Keys(t.Context(), s.prefix+":bench-*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return keys
 }
 
@@ -307,9 +301,7 @@ func startBench(t *testing.T, s *shell, n int, args ...string) (p *process, star
 	t.Helper()
 	p = &process{t: t, cmd: exec.Command(self(t), append([]string{"-bellhop", self(t)}, args...)...)}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = s.env, &p.said, &p.said
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	storetest.Eventually(t, "its daemon runs", func() bool {
 		if p.said.Count("MEASURED") == 0 {
@@ -340,9 +332,7 @@ func TestBenchInterrupted(t *testing.T) {
 
 func interrupted(t *testing.T, p *process, started []int) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, p.cmd.Process.Signal(os.Interrupt))
 	p.ends("interrupted")
 	for _, pid := range started {
 		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
@@ -359,9 +349,7 @@ func TestBenchWithoutItsDaemon(t *testing.T) {
 	storetest.Eventually(t, "a subscriber waits", func() bool {
 		return slices.ContainsFunc(benchKeys(t, s), func(key string) bool { return strings.HasSuffix(key, "waiting:bench0") })
 	})
-	if err := syscall.Kill(started[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, syscall.Kill(started[0], syscall.SIGKILL))
 	p.ends("bench: measure rest: bellhop serve ended by itself\n")
 	noKeys(t, s)
 }
@@ -372,9 +360,7 @@ func TestBenchDaemonDoesNotStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bellhop")
 	s := newShell(t)
 	contains(t, s.fails(exitUsage, "-bellhop", path), path, "no such file or directory; build it with make build, or name another one with -bellhop\n")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho another \"$1\" >&2; exit 7\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(path, []byte("#!/bin/sh\necho another \"$1\" >&2; exit 7\n"), 0o700))
 	told := s.fails(exitFailed, "-only", "publish", "-bellhop", path)
 	contains(t, told, "bench: measure publish: bellhop serve ended at once: exit status 7\n", "it printed:\nbench: another serve\n")
 	noKeys(t, s)
@@ -385,9 +371,7 @@ func TestBenchMayNotRemove(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	name := "bench-" + s.prefix
-	if err := redisOf(t).Do(t.Context(), "acl", "setuser", name, "on", ">pw", "~*", "&*", "+@all", "-scan").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, redisOf(t).Do(t.Context(), "acl", "setuser", name, "on", ">pw", "~*", "&*", "+@all", "-scan").Err())
 	s.env = append(s.env, "BELLHOP_REDIS_URL="+strings.Replace(storetest.URL(), "//", "//"+name+":pw@", 1))
 	contains(t, s.fails(exitFailed, "-only", "publish"), "bench: remove the keys "+s.prefix+":bench-", "'scan'")
 	noKeys(t, s)

@@ -46,9 +46,7 @@ type shop struct {
 func options(t *testing.T, vars ...string) dev.Options {
 	t.Helper()
 	c, err := daemon.Load(vars)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return dev.Options{Config: c, Clock: dev.Manual, At: began, Command: "bellhop", Out: io.Discard, Logger: slog.New(slog.DiscardHandler)}
 }
 
@@ -139,9 +137,7 @@ func (s *shop) refused(status int, query string, says ...string) {
 func (s *shop) now() time.Time {
 	s.Helper()
 	now, err := s.store.Client().Time(s.Context()).Result()
-	if err != nil {
-		s.Error(err)
-	}
+	storetest.Should(s, err)
 	return now.UTC()
 }
 
@@ -406,9 +402,7 @@ func TestWorkerOfTheLibrary(t *testing.T) {
 		got = append(got, fmt.Sprint(d.ID, " ", s.now().Sub(d.Due)))
 		return nil
 	}, subscribers.HandleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, sub.Run)
 	for i := range 50 {
 		s.publish("jobs", fmt.Sprintf("now-%02d", i), 0)
@@ -554,9 +548,7 @@ func TestBadClocks(t *testing.T) {
 func TestClockOverNATS(t *testing.T) {
 	t.Parallel()
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: storetest.Port(t), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
 	if !n.ReadyForConnections(storetest.Deadline) {
@@ -564,9 +556,7 @@ func TestClockOverNATS(t *testing.T) {
 	}
 	s := open(t, "BELLHOP_NATS_URL="+n.ClientURL())
 	conn, err := nats.Connect(n.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close()
 	ask := func(subject, data string) string {
 		var answer *nats.Msg

@@ -52,23 +52,15 @@ func sent(t *testing.T, db *notify.Store) (all []logged) {
 		return err == nil && n == 0
 	})
 	topics, err := client.ZRange(t.Context(), keys.Logs(), 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, topic := range topics {
 		entries, err := client.XRange(t.Context(), keys.Log(topic), "-", "+").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, e := range entries {
 			at, err := record.ParsePosition(e.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			due, err := strconv.ParseInt(e.Values["due"].(string), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			all = append(all, logged{e.Values["id"].(string), due, at})
 		}
 	}
@@ -173,13 +165,9 @@ func TestCarriersChangeAmongBroadcasts(t *testing.T) {
 		storetest.Eventually(t, "broadcasts are under way", func() bool { return l.size() > n*part/10 })
 	}
 	underWay(1)
-	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, all["one"].Process.Signal(syscall.SIGSTOP))
 	second := elected(t, db, "one").Name // after the lease of the first has expired
-	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, all["one"].Process.Signal(syscall.SIGCONT))
 	underWay(5)
 	all[second].end(syscall.SIGTERM)
 	third := elected(t, db, second).Name
@@ -280,20 +268,14 @@ func TestPauseNamedListener(t *testing.T) {
 	const n = 4000
 	announce(t, db, n, 300*time.Millisecond, 500*time.Millisecond)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
-	if err := victim.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, victim.Process.Signal(syscall.SIGSTOP))
 	start(t, db, "listener", l.line, env...)
 	storetest.Eventually(t, "all are handled", func() bool { return l.size() == n })
 	settledName(t, db)
-	if err := victim.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, victim.Process.Signal(syscall.SIGCONT))
 	announce2 := storetest.Publisher(t, db)
 	for i := range 200 { // shared by both processes
-		if _, err := announce2.Broadcast(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("c%06d", i), Body: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(announce2.Broadcast(t.Context(), notify.Message{Topic: topic, ID: fmt.Sprintf("c%06d", i), Body: []byte("x")})))
 	}
 	storetest.Eventually(t, "those are handled", func() bool { return l.size() == n+200 })
 	victim.end(syscall.SIGTERM)

@@ -40,9 +40,7 @@ func churn(ctx context.Context, t *testing.T, all *sync.WaitGroup, f func(contex
 	all.Go(func() {
 		for ctx.Err() == nil {
 			life, stop := context.WithTimeout(ctx, rand.N(churnLife))
-			if err := f(life); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, f(life))
 			stop()
 		}
 	})

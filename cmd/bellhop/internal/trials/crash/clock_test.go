@@ -26,9 +26,7 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 
 	redis.Kill()
 	first.end(syscall.SIGKILL)
-	if err := m.SetClock(-time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.SetClock(-time.Hour))
 	storetest.Restart(t, redis)
 	if s := elected(t, store, ""); s.Name != "first" || s.Whole != carrier.DefaultLease || s.Lease < time.Hour-carrier.DefaultLease {
 		t.Fatalf("the lease does not last for an hour: %+v", s)
@@ -54,13 +52,9 @@ func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	t.Parallel()
 	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	store := storetest.At(t, redis.URL(), "clock")
-	if err := m.SetClock(time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.SetClock(time.Hour))
 	c, err := carrier.New(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	const ttl = 10 * time.Second // longer than it takes to send them
 	storetest.Publish(t, store,
@@ -95,9 +89,7 @@ func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	listen(early, hold)
 	want("the first", early, "a") // and it has read b
 	began := time.Now()
-	if err := m.SetClock(0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.SetClock(0))
 	storetest.Publish(t, store, notify.Message{Topic: topic, ID: "c", Body: []byte("x"), Broadcast: true})
 	sent(3)
 	storetest.Eventually(t, "what was left of b is over", func() bool { return time.Since(began) > ttl+time.Second })
@@ -106,9 +98,7 @@ func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	later := make(chan string, 10)
 	listen(later, hold)
 	want("who reads it by the earlier clock", later, "a", "b", "c")
-	if err := m.SetClock(2 * time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.SetClock(2 * time.Hour))
 	last := make(chan string, 10)
 	listen(last, hold)
 	want("who reads it by the later clock", last, "a", "c")

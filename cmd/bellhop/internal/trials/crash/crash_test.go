@@ -72,9 +72,7 @@ func TestTermCarrier(t *testing.T) {
 	const n = 5000
 	spread(t, store, n, 300*time.Millisecond, time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/10 })
-	if err := all["one"].Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, all["one"].Process.Signal(syscall.SIGTERM))
 	elected(t, store, "one")
 	gone(t, store)
 	l.check(t, n)
@@ -92,16 +90,12 @@ func TestPauseCarrier(t *testing.T) {
 	const n = 5000
 	spread(t, store, n, 300*time.Millisecond, 20*time.Second)
 	storetest.Eventually(t, "the burst is under way", func() bool { return l.size() > n/20 })
-	if err := all["one"].Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, all["one"].Process.Signal(syscall.SIGSTOP))
 	s := elected(t, store, "one")
 	if c, err := storetest.Count(store, topic); err != nil || c.Scheduled == 0 {
 		t.Fatalf("the burst is over: %+v, %v", c, err)
 	}
-	if err := all["one"].Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, all["one"].Process.Signal(syscall.SIGCONT))
 	all["one"].log.Await(t, "deposed")
 	standingBy(t, store, 1)
 	gone(t, store)
@@ -243,9 +237,7 @@ func TestFlushFunctions(t *testing.T) {
 	const n = 4000
 	spread(t, store, n, 200*time.Millisecond, time.Second)
 	storetest.Eventually(t, "all are handled", func() bool {
-		if err := errors.Join(store.Client().FunctionFlush(t.Context()).Err(), store.Client().ScriptFlush(t.Context()).Err()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, errors.Join(store.Client().FunctionFlush(t.Context()).Err(), store.Client().ScriptFlush(t.Context()).Err()))
 		return l.size() == n
 	})
 	gone(t, store)
@@ -259,9 +251,7 @@ func TestManyOfAll(t *testing.T) {
 	store := storetest.Open(t)
 	for i := range 4 {
 		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		storetest.Run(t, c.Run)
 	}
 	l := newLedger()
@@ -278,9 +268,7 @@ func TestManyOfAll(t *testing.T) {
 			for i := range each {
 				id := fmt.Sprintf("%d-%d", p, i)
 				m := notify.Message{Topic: topic, ID: id, Body: []byte("x"), Delay: time.Duration(i%20) * 10 * time.Millisecond}
-				if _, err := pub.Publish(t.Context(), m); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, storetest.ErrOf(pub.Publish(t.Context(), m)))
 				if i%10 != 9 {
 					continue
 				}

@@ -111,9 +111,7 @@ func (p point) kill(t *testing.T) {
 // pause stops a process as a debugger does, and waits until it has stopped.
 func pause(t *testing.T, p *process) {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, p.Process.Signal(syscall.SIGSTOP))
 	storetest.Eventually(t, "the process is stopped", func() bool { return p.state(t) == "T" })
 }
 
@@ -139,9 +137,7 @@ func TestStoppedSubscriberIsHandedOne(t *testing.T) {
 	l.check(t, 2)
 	l.once(t)
 	stop()
-	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, stopped.Process.Signal(syscall.SIGCONT))
 	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "o", Body: []byte("x")})
 	storetest.Eventually(t, "it goes on", func() bool { return printed.has("o") })
 	gone(t, db)

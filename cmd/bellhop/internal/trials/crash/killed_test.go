@@ -19,13 +19,11 @@ func TestKilledWorkerIsNoFinding(t *testing.T) {
 	waiting(t, store) // still
 	var found []doctor.Finding
 	config := notify.Config{URL: store.Address(), Prefix: store.Keys().Prefix()}
-	if _, err := doctor.Run(t.Context(), config, doctor.Options{}, func(f doctor.Finding) {
+	storetest.Must(t, storetest.ErrOf(doctor.Run(t.Context(), config, doctor.Options{}, func(f doctor.Finding) {
 		if f.Check == doctor.Contents {
 			found = append(found, f)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	if len(found) != 1 || found[0].Verdict != doctor.OK {
 		t.Errorf("the doctor found %+v, want nothing out of place", found)
 	}

@@ -27,9 +27,7 @@ const (
 func clock(t *testing.T, db *notify.Store) time.Time {
 	t.Helper()
 	now, err := db.Client().Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return now
 }
 
@@ -40,9 +38,7 @@ func claimed(d *subscribers.Delivery) time.Time { return d.Due.Add(d.Late()) }
 func publishSoon(t *testing.T, db *notify.Store) time.Time {
 	t.Helper()
 	p, err := storetest.Publisher(t, db).Publish(t.Context(), notify.Message{Topic: topic, Body: []byte("x"), Delay: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p.Due
 }
 
@@ -55,18 +51,14 @@ func as(t *testing.T, url, user string, db *notify.Store) *notify.Store {
 // setUser changes the rights of a user.
 func setUser(t *testing.T, db *notify.Store, rules ...any) {
 	t.Helper()
-	if err := db.Client().Do(t.Context(), append([]any{"ACL", "SETUSER"}, rules...)...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), append([]any{"ACL", "SETUSER"}, rules...)...).Err())
 }
 
 // run runs a carrier on a store and waits until it is elected.
 func run(t *testing.T, db *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	elected(t, db, "")
 }
@@ -85,15 +77,11 @@ func claims(t *testing.T, db *notify.Store) <-chan time.Time {
 	t.Helper()
 	at := make(chan time.Time, 10)
 	sub, err := subscribers.NewSubscriber(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		at <- claimed(d)
 		return nil
-	}, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, subscribers.HandleOptions{}))
 	storetest.Run(t, sub.Run)
 	return at
 }
@@ -109,9 +97,7 @@ func TestLostNudge(t *testing.T) {
 	waiting(t, db)
 	setUser(t, db, "mute", "on", ">secret", "~*", "&*", "+@all")
 	mute := as(t, server.URL(), "mute", db)
-	if err := mute.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, mute.Check(t.Context()))
 	setUser(t, db, "mute", "resetchannels") // after the check of its rights
 	watch := standstill.Start(t)
 	due := publishSoon(t, mute)
@@ -179,9 +165,7 @@ type proxy struct {
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	p := &proxy{addr: l.Addr().String()}
 	var all sync.WaitGroup
 	all.Go(func() {

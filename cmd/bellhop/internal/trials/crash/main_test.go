@@ -190,12 +190,8 @@ func launch(t *testing.T, program *exec.Cmd, line func(string), env ...string) *
 	p.Env, p.Stderr = append(os.Environ(), env...), &p.log
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, p.Start())
 	go func() {
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			line(lines.Text())
@@ -218,9 +214,7 @@ func (p *process) end(sig syscall.Signal) {
 func (p *process) state(t *testing.T) string {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, after, _ := strings.Cut(string(stat), ") ")
 	return after[:1]
 }
@@ -301,18 +295,14 @@ func (l *ledger) once(t *testing.T) {
 func worker(t *testing.T, store *notify.Store, l *ledger, o subscribers.HandleOptions) (stop func()) {
 	t.Helper()
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		l.add(d.ID, d.Attempt, time.Since(d.Due))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.claimed[d.ID] = claimed(d)
 		return nil
-	}, o); err != nil {
-		t.Fatal(err)
-	}
+	}, o))
 	return storetest.Run(t, sub.Run)
 }
 

@@ -61,9 +61,7 @@ func (n *natsd) stop() {
 func (n *natsd) connect() *nats.Conn {
 	n.t.Helper()
 	conn, err := nats.Connect(n.ClientURL(), nats.Timeout(storetest.Deadline))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	storetest.Must(n.t, err)
 	n.t.Cleanup(conn.Close)
 	return conn
 }
@@ -131,16 +129,12 @@ func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) 
 		})
 	}
 	consumer, err := js.OrderedConsumer(t.Context(), stream, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	seen := make(map[string]bool)
 	var last notify.Position
 	for i := 0; i < n; {
 		page, err := consumer.Fetch(min(1000, n-i), jetstream.FetchMaxWait(storetest.Deadline))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for m := range page.Messages() {
 			at, err := record.ParsePosition(m.Headers().Get("Bellhop-Position"))
 			if err != nil || at <= last {
@@ -165,9 +159,7 @@ func wantOnce(t *testing.T, js jetstream.JetStream, store *notify.Store, n int) 
 func newJetStream(t *testing.T, n *natsd) jetstream.JetStream {
 	t.Helper()
 	js, err := jetstream.New(n.connect(), jetstream.WithDefaultTimeout(storetest.Deadline))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return js
 }
 
@@ -184,9 +176,7 @@ func TestEndOfTheBridge(t *testing.T) {
 			}
 		},
 		"SIGSTOP": func(t *testing.T, p *process) {
-			if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, p.Process.Signal(syscall.SIGSTOP))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,9 +193,7 @@ func TestEndOfTheBridge(t *testing.T) {
 			after := elected(t, store, before.Name)
 			if name == "SIGSTOP" {
 				storetest.Eventually(t, "the other one goes on", func() bool { return held(js) > n/2 })
-				if err := now.Process.Signal(syscall.SIGCONT); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, now.Process.Signal(syscall.SIGCONT))
 				now.log.Await(t, "deposed")
 				standingBy(t, store, 1)
 			}
@@ -263,13 +251,9 @@ func TestStopNATSUnderLoad(t *testing.T) {
 	server, store := startNATS(t), storetest.Open(t)
 	bridge, _ := bridges(t, store, server, "CARRIER_LEASE=10s") // longer than a busy machine stands still
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	l := &lateOnes{all: make(map[string]int)}
-	if err := sub.Handle(topic, l.handle, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, sub.Handle(topic, l.handle, subscribers.HandleOptions{}))
 	storetest.Run(t, sub.Run)
 	const nBroadcasts, nMessages, over = 14_000, 1400, 14 * time.Second
 	spread(t, store, nMessages, time.Second, over) // which is quick, unlike the broadcasts
@@ -323,21 +307,15 @@ func faultsOfNATS(p *process) (lines []string) {
 // deliver has daemons push the topic to NATS, with four messages in flight each.
 func deliver(t *testing.T, db *notify.Store) {
 	t.Helper()
-	if err := db.Home().PutPush(t.Context(), store.Push{Name: "jobs", Topics: []string{topic}, To: "nats:jobs.>", InFlight: 4}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), store.Push{Name: "jobs", Topics: []string{topic}, To: "nats:jobs.>", InFlight: 4}))
 }
 
 // deliveries subscribes to the deliveries of the topic.
 func deliveries(t *testing.T, conn *nats.Conn) chan *nats.Msg {
 	t.Helper()
 	all := make(chan *nats.Msg, 10_000)
-	if _, err := conn.ChanSubscribe("jobs."+topic, all); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.ChanSubscribe("jobs."+topic, all)))
+	storetest.Must(t, conn.Flush())
 	return all
 }
 
@@ -358,9 +336,7 @@ func TestTermWhileDelivering(t *testing.T) {
 	}
 	startDaemon(t, store, server)
 	standingBy(t, store, 1)
-	if err := now.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, now.Process.Signal(syscall.SIGTERM))
 	seen := make(map[string]bool)
 	ack := func(m *nats.Msg) {
 		t.Helper()
@@ -368,9 +344,7 @@ func TestTermWhileDelivering(t *testing.T) {
 			t.Errorf("got %v", m.Header)
 		}
 		seen[m.Header.Get("ce-id")] = true
-		if err := m.Respond([]byte("+ACK")); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.Respond([]byte("+ACK")))
 	}
 	ack(out[0])
 	ack(out[1])
@@ -421,9 +395,7 @@ func TestKillWhileDelivering(t *testing.T) {
 		if m.Header.Get("Bellhop-Attempt") != want {
 			t.Errorf("got %v, want attempt %s", m.Header, want)
 		}
-		if err := m.Respond([]byte("+ACK")); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.Respond([]byte("+ACK")))
 	}
 	gone(t, store)
 	if s := elected(t, store, before.Name); s.Epoch != before.Epoch+1 {

@@ -23,9 +23,7 @@ func TestPauseWhileTheClockIsSet(t *testing.T) {
 	at := claims(t, db)
 	set := func(ahead time.Duration) {
 		t.Helper()
-		if err := m.SetClock(ahead); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.SetClock(ahead))
 	}
 	takeOver := func() { // and the next one has found what there is to do
 		t.Helper()
@@ -47,9 +45,7 @@ func TestPauseWhileTheClockIsSet(t *testing.T) {
 	pause := func() time.Time {
 		t.Helper()
 		end, err := store.PauseUntil(t.Context(), db, topic, store.In(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		publishSoon(t, db)
 		return end
 	}

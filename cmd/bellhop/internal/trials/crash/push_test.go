@@ -83,9 +83,7 @@ func pushFound(t *testing.T, db *notify.Store, h *hook, n int) *process {
 	t.Helper()
 	p := store.Push{Name: "crm", Topics: []string{"order.*"}, URL: h.URL, Timeout: time.Hour}
 	p.Secrets = []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
-	if err := db.Home().PutPush(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), p))
 	first := startPusher(t, db)
 	elected(t, db, "")
 	inspector := storetest.Inspector(t, db)

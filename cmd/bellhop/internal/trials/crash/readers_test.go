@@ -77,9 +77,7 @@ func serveLargeBodies(t *testing.T, env ...string) *served {
 	fillWithLargeBodies(t, store)
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	lines := fmt.Sprintf("greedy %s admin >\nmodest %s publish >\n", greedyToken, modestToken)
-	if err := os.WriteFile(tokens, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(tokens, []byte(lines), 0o600))
 	return serveHTTP(t, store, storetest.Port(t), append(env, "BELLHOP_TOKENS_FILE="+tokens)...)
 }
 
@@ -87,14 +85,10 @@ func serveLargeBodies(t *testing.T, env ...string) *served {
 func (s *served) wantSmall(t *testing.T, longest time.Duration) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, rest, _ := strings.Cut(string(status), "VmHWM:") // proc(5)
 	var kib int64
-	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(fmt.Sscanf(rest, "%d kB", &kib)))
 	t.Logf("the daemon had %d MiB, and another client's publish took %v, at the most", kib>>10, longest)
 	if longest == 0 {
 		t.Error("nobody else could publish")
@@ -131,13 +125,9 @@ func fillWithLargeBodies(t *testing.T, store *notify.Store) {
 	} {
 		for left := each; left > 0; {
 			ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: left, Lease: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			for i := range ds {
-				if err := settle(&ds[i]); err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, settle(&ds[i]))
 			}
 			left -= len(ds)
 		}
@@ -158,9 +148,7 @@ func (s *served) calls(t *testing.T) (all []string) {
 			RequestBody any    `json:"requestBody"`
 		}
 	}
-	if err := json.Unmarshal(s.read(t, "/v1/openapi.json", "Authorization", "Bearer "+greedyToken), &api); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, json.Unmarshal(s.read(t, "/v1/openapi.json", "Authorization", "Bearer "+greedyToken), &api))
 	named := strings.NewReplacer("{topic}", "orders", "{id}", "later-1", "{act}", "cancel", "{name}", "none")
 	for _, path := range slices.Sorted(maps.Keys(api.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(api.Paths[path])) {
@@ -185,19 +173,13 @@ func (s *served) calls(t *testing.T) (all []string) {
 func (s *served) read(t *testing.T, address, header, value string) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), "GET", s.base+address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	request.Header.Set(header, value)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return body
 }
 
@@ -206,9 +188,7 @@ func (s *served) login(t *testing.T) string {
 	t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.PostForm(s.base+"/ui/login", url.Values{"token": {greedyToken}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	response.Body.Close()
 	for _, c := range response.Cookies() {
 		return c.Name + "=" + c.Value
@@ -258,9 +238,7 @@ func (s *served) pages(t *testing.T, session string) (all []string) {
 func mustParse(t *testing.T, address string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return u
 }
 
@@ -276,9 +254,7 @@ func (s *served) stuck(t *testing.T, request string) (all []*reader) {
 	t.Helper()
 	for range readers {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 		r := &reader{conn, t, request}
 		go func() { _, _ = io.WriteString(conn, request) }() // what the daemon does not take stays here until the end
@@ -317,9 +293,7 @@ func askAll(t *testing.T, conn *nats.Conn) {
 		"settings.orders": "", "defaults": "", "listeners": "", "workers": "", "publish.filled": strings.Repeat("x", notify.DefaultMaxBody), "inspect.dead": `{"id":"1","wait":"1m"}`,
 	} {
 		for range requests {
-			if err := conn.PublishRequest("bellhop."+subject, "nobody.hears", []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, conn.PublishRequest("bellhop."+subject, "nobody.hears", []byte(data)))
 			sent++
 		}
 	}

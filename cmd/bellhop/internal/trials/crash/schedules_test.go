@@ -32,9 +32,7 @@ func putSchedule(t *testing.T, db *notify.Store, s store.Schedule) {
 func scheduleState(t *testing.T, db *notify.Store, name string) store.ScheduleState {
 	t.Helper()
 	_, state, _, err := db.Of(topic).Schedule(t.Context(), topic, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return state
 }
 
@@ -46,9 +44,7 @@ func (l *ledger) occurrences(t *testing.T, name string) (all []time.Time) {
 	for id := range l.handled {
 		if of, text, _ := strings.Cut(id, "~"); of == name {
 			at, err := time.Parse(time.RFC3339, text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			all = append(all, at)
 		}
 	}
@@ -97,9 +93,7 @@ func TestKilledAtTheDueSecond(t *testing.T) {
 	seen := l.size()
 	storetest.Eventually(t, "all go on", func() bool { return l.size() > seen+2*schedules })
 	for i := range schedules {
-		if err := db.Of(topic).DeleteSchedule(t.Context(), topic, fmt.Sprint("s", i), store.AnyRevision); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Of(topic).DeleteSchedule(t.Context(), topic, fmt.Sprint("s", i), store.AnyRevision))
 	}
 	gone(t, db)
 	l.once(t)
@@ -123,9 +117,7 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	db := storetest.At(t, redis.URL(), "clock")
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	l := newLedger()
 	worker(t, db, l, subscribers.HandleOptions{})
@@ -147,9 +139,7 @@ func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 	away := func(by time.Duration) {
 		t.Helper()
 		redis.Kill()
-		if err := m.SetClock(by); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.SetClock(by))
 		if redis, err = redis.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}

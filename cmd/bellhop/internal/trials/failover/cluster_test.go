@@ -27,9 +27,7 @@ type cluster struct{ *redisserver.Cluster }
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(c.Stop)
 	return &cluster{c}
 }
@@ -44,9 +42,7 @@ func (c *cluster) timeOut(t *testing.T, after time.Duration, lost *redisserver.S
 		if s == lost {
 			continue
 		}
-		if err := connect(t, s).ConfigSet(t.Context(), "cluster-node-timeout", strconv.FormatInt(after.Milliseconds(), 10)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, connect(t, s).ConfigSet(t.Context(), "cluster-node-timeout", strconv.FormatInt(after.Milliseconds(), 10)).Err())
 	}
 }
 
@@ -54,9 +50,7 @@ func (c *cluster) timeOut(t *testing.T, after time.Duration, lost *redisserver.S
 func (c *cluster) shard(t *testing.T, keys script.Keys) (master, replica *redisserver.Server) {
 	t.Helper()
 	slot, err := connect(t, c.Masters[0]).ClusterKeySlot(t.Context(), keys.ScheduledTopics()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	i := int(slot) * len(c.Masters) / 16384
 	return c.Masters[i], c.Replicas[i]
 }
@@ -101,9 +95,7 @@ func (c *cluster) takesOver(t *testing.T, replica *redisserver.Server) {
 				c.timeOut(t, soon, nil)
 			}
 			asked = time.Now()
-			if err := client.ClusterFailover(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, client.ClusterFailover(t.Context()).Err())
 		}
 		return false
 	})
@@ -185,9 +177,7 @@ func TestClusterKillMaster(t *testing.T) {
 		c.replaceLost(t, master)
 	}, func(master, _ *redisserver.Server) {
 		again, err := master.Restart(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		t.Cleanup(again.Kill)
 	})
 }
@@ -208,9 +198,7 @@ func TestClusterGrows(t *testing.T) {
 	l := newLedger()
 	stop := play(t, config, l)
 	added, err := c.Grow(t.Context(), t.TempDir(), never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	out, err := exec.CommandContext(t.Context(), "redis-cli", "--cluster", "rebalance", c.Masters[0].Addr(), "--cluster-use-empty-masters").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -135,9 +135,7 @@ func (l *ledger) check(t *testing.T) {
 func open(t *testing.T, c notify.Config) *notify.Store {
 	t.Helper()
 	store, err := notify.Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
@@ -146,9 +144,7 @@ func open(t *testing.T, c notify.Config) *notify.Store {
 func serve(t *testing.T, c notify.Config) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	config := daemon.Config{
 		RedisURL: daemon.URLs(c.URL), RedisMaster: c.Master, RedisUsername: c.Username, RedisPasswordFile: c.PasswordFile,
 		RedisSentinelUsername: c.SentinelUsername, RedisSentinelPasswordFile: c.SentinelPasswordFile,
@@ -185,15 +181,11 @@ func logger(t *testing.T) *slog.Logger {
 func work(t *testing.T, c notify.Config, l *ledger) {
 	t.Helper()
 	sub, err := subscribers.NewSubscriber(open(t, c), subscribers.SubscriberOptions{Logger: logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
 		l.arrives(orders, d.ID, d.Due, d.Late())
 		return nil
-	}, subscribers.HandleOptions{Concurrency: 16}); err != nil {
-		t.Fatal(err)
-	}
+	}, subscribers.HandleOptions{Concurrency: 16}))
 	storetest.Run(t, sub.Run)
 }
 
@@ -204,15 +196,11 @@ func rest(t *testing.T, c notify.Config) (wake func()) {
 	const topic = "rest"
 	handled := make(chan string, 100)
 	sub, err := subscribers.NewSubscriber(open(t, c), subscribers.SubscriberOptions{Logger: logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		handled <- d.ID
 		return nil
-	}, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, subscribers.HandleOptions{}))
 	storetest.Run(t, sub.Run)
 	store := open(t, c)
 	publisher := storetest.Publisher(t, store)

@@ -21,9 +21,7 @@ func TestPauseOverAFailover(t *testing.T) {
 			w.replaceLost(t)
 		},
 		"planned": func(t *testing.T, w *watched) {
-			if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,9 +31,7 @@ func TestPauseOverAFailover(t *testing.T) {
 			db := open(t, c)
 			carry := func(name string) (stop func()) {
 				one, err := carrier.New(open(t, c), carrier.Options{Name: name, Logger: logger(t)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				return storetest.Run(t, one.Run)
 			}
 			first := carry("first")
@@ -46,20 +42,14 @@ func TestPauseOverAFailover(t *testing.T) {
 			carry("second")
 			handled := make(chan time.Time, 100)
 			sub, err := subscribers.NewSubscriber(open(t, c), subscribers.SubscriberOptions{Logger: logger(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
+			storetest.Must(t, err)
+			storetest.Must(t, sub.Handle(orders, func(_ context.Context, d *subscribers.Delivery) error {
 				handled <- d.Due.Add(d.Late())
 				return nil
-			}, subscribers.HandleOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			}, subscribers.HandleOptions{}))
 			storetest.Run(t, sub.Run)
 			end, err := store.PauseUntil(t.Context(), db, orders, store.In(8*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			storetest.Publish(t, db, notify.Message{Topic: orders, ID: "m", Body: []byte("x")})
 			replace(t, w)
 			first()

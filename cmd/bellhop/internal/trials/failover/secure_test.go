@@ -31,9 +31,7 @@ import (
 // write writes a file of a test.
 func write(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -41,21 +39,15 @@ func write(t *testing.T, path, text string) string {
 func certify(t *testing.T) *redisserver.TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	cert := write(t, filepath.Join(t.TempDir(), "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	return &redisserver.TLS{
 		CAFile: cert, CertFile: cert,
@@ -74,14 +66,10 @@ func TestTLSAndLeastRights(t *testing.T) {
 	t.Parallel()
 	secure := certify(t)
 	master, err := redisserver.Start(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: append(user(), "--appendonly", "yes"), TLS: secure})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(master.Stop)
 	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir(), TLS: secure})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(replica.Stop)
 	config := notify.Config{
 		URL: master.URL(), Username: "bellhop", PasswordFile: write(t, filepath.Join(t.TempDir(), "password"), "secret\n"),
@@ -116,18 +104,14 @@ func TestTLSAndLeastRights(t *testing.T) {
 // load loads the functions, as the operator does.
 func load(t *testing.T, operator *notify.Store) {
 	t.Helper()
-	if _, err := operator.LoadFunctions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(operator.LoadFunctions(t.Context())))
 }
 
 // denied fails the test for each call that Redis denied.
 func denied(t *testing.T, db *notify.Store) {
 	t.Helper()
 	all, err := db.Client().ACLLog(t.Context(), 100).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, entry := range all {
 		t.Errorf("denied: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
 	}
@@ -142,9 +126,7 @@ func TestClusterLeastRights(t *testing.T) {
 		for _, word := range strings.Fields(reach.Rights(script.DefaultPrefix, 1)) {
 			rule = append(rule, word)
 		}
-		if err := connect(t, s).Do(t.Context(), rule...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, connect(t, s).Do(t.Context(), rule...).Err())
 	}
 	load(t, open(t, notify.Config{URL: c.URL()}))
 	config := notify.Config{URL: strings.ReplaceAll(c.URL(), "redis://", "redis://bellhop:secret@"), WaitReplicas: 1}
@@ -171,9 +153,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	for _, sentinel := range w.sentinels {
 		client := redis.NewClient(&redis.Options{Addr: sentinel.Addr(), Password: "guarded", Protocol: 2, MaxRetries: -1, DisableIdentity: true})
 		t.Cleanup(func() { client.Close() })
-		if err := client.Do(t.Context(), rule...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.Do(t.Context(), rule...).Err())
 		clients = append(clients, client)
 	}
 	dir := t.TempDir()
@@ -193,9 +173,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := open(t, full).Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, open(t, full).Check(t.Context()))
 	subscribed := open(t, guest)
 	stop := storetest.Run(t, func(ctx context.Context) error { subscribed.Subscribe(ctx, func(store.Event) {}); return nil })
 	for _, client := range clients {
@@ -208,9 +186,7 @@ func TestSentinelsWantAPassword(t *testing.T) {
 	}
 	stop()
 	w.endure(t, guest, func() {
-		if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err())
 	}, func() {})
 }
 

@@ -46,9 +46,7 @@ func guard(t *testing.T, password string, replicas int, args ...string) *watched
 	w := &watched{password: password, master: storetest.Server(t, append(args, "--appendonly", "yes")...)}
 	for range replicas {
 		replica, err := w.master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: append(args, "--appendonly", "yes")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		t.Cleanup(replica.Stop)
 		w.replicas = append(w.replicas, replica)
 	}
@@ -56,9 +54,7 @@ func guard(t *testing.T, password string, replicas int, args ...string) *watched
 		sentinel, err := redisserver.Sentinel(t.Context(), redisserver.Options{Dir: t.TempDir(), Args: []string{"--requirepass", password}}, redisserver.Watch{
 			Name: "main", Master: w.master, Quorum: 2, DownAfter: never,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		t.Cleanup(sentinel.Stop)
 		w.sentinels = append(w.sentinels, sentinel)
 	}
@@ -114,9 +110,7 @@ func (w *watched) config(prefix string, replicas int) notify.Config {
 func (w *watched) replaceLost(t *testing.T) {
 	t.Helper()
 	for _, sentinel := range w.sentinels {
-		if err := w.ask(t, sentinel).Set(t.Context(), "main", "down-after-milliseconds", strconv.FormatInt(soon.Milliseconds(), 10)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, w.ask(t, sentinel).Set(t.Context(), "main", "down-after-milliseconds", strconv.FormatInt(soon.Milliseconds(), 10)).Err())
 	}
 }
 
@@ -156,9 +150,7 @@ func TestSentinelPlannedFailover(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 1)
 	w.endure(t, w.config("", 1), func() {
-		if err := w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, w.ask(t, w.sentinels[0]).Failover(t.Context(), "main").Err())
 	}, func() {})
 }
 
@@ -168,14 +160,10 @@ func TestSentinelSplitBrain(t *testing.T) {
 	t.Parallel()
 	w := watch(t, 2, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
 	w.endure(t, w.config("", 1), func() {
-		if err := w.master.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, w.master.Signal(syscall.SIGSTOP))
 		w.replaceLost(t)
 	}, func() {
-		if err := w.master.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, w.master.Signal(syscall.SIGCONT))
 		client := connect(t, w.master)
 		storetest.Eventually(t, "the former master is a replica of the new one", func() bool {
 			info, err := client.Info(t.Context(), "replication").Result()

@@ -25,9 +25,7 @@ import (
 func allShards(t *testing.T, s *notify.Store) []store.Shard {
 	t.Helper()
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return shards
 }
 
@@ -35,9 +33,7 @@ func allShards(t *testing.T, s *notify.Store) []store.Shard {
 func slotOf(t *testing.T, s *notify.Store, shard int) int {
 	t.Helper()
 	slot, err := s.Client().ClusterKeySlot(t.Context(), s.KeysOfAll()[shard].ScheduledTopics()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return int(slot)
 }
 
@@ -153,9 +149,7 @@ func TestShardsAreHeardAgain(t *testing.T) {
 	for i, master := range c.Masters {
 		its, others := c.heldBy(t, s, master)
 		e.hearAgain(t, s, fmt.Sprintf("CLIENT KILL at master %d", i), its, others, func() {
-			if err := connect(t, master).Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, connect(t, master).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 		})
 	}
 	for i, master := range c.Masters {
@@ -169,9 +163,7 @@ func TestShardsAreHeardAgain(t *testing.T) {
 		its, others := c.heldBy(t, s, master)
 		e.hearAgain(t, s, fmt.Sprintf("a failover of master %d", i), its, others, func() {
 			// Without a vote: the masters may not agree yet on the epochs of the slots that were moved, and would refuse theirs.
-			if err := connect(t, c.Replicas[i]).Do(t.Context(), "cluster", "failover", "takeover").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, connect(t, c.Replicas[i]).Do(t.Context(), "cluster", "failover", "takeover").Err())
 			promoted(t, c.Replicas[i])
 		})
 	}
@@ -199,9 +191,7 @@ func (c *cluster) move(t *testing.T, slot int, from, to *redisserver.Server) {
 	host, port, _ := strings.Cut(to.Addr(), ":")
 	for {
 		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 100).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(keys) == 0 {
 			break
 		}
@@ -277,9 +267,7 @@ func TestEightShardsOnThreeMasters(t *testing.T) {
 func carryShards(t *testing.T, s *notify.Store) *subscribers.Listener {
 	t.Helper()
 	carries, err := carrier.New(s, carrier.Options{Sweep: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, carries.Run)
 	return subscriberstest.Listener(t, s)
 }
@@ -305,9 +293,7 @@ func noOtherSlots(t *testing.T, c *cluster) {
 	spublish := 0
 	for _, server := range c.servers() {
 		info, err := connect(t, server).Info(t.Context(), "errorstats", "commandstats").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		counted := make(map[string]string)
 		for line := range strings.Lines(info) {
 			name, counts, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/script"
@@ -30,9 +31,7 @@ const answerTimeout = 500 * time.Millisecond
 // The topics of a round are in most of the shards.
 func TestTopicsAreSpread(t *testing.T) {
 	db, err := notify.Open(notify.Config{Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { db.Close() })
 	used := make(map[int][]string)
 	for _, topic := range slices.Concat(handledTopics, claimedTopics, sharedTopics, broadcastTopics,

@@ -80,9 +80,7 @@ func round(t *testing.T, p plan) history.Stats {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
 	}
 	records, err := history.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	report, err := history.Check(clerk.records(records), final, bounds(p, watch))
 	if err != nil {
 		t.Fatalf("%v\n%v\nhistories and logs are in %s", p, err, dir)
@@ -253,22 +251,16 @@ func folder(t *testing.T) string {
 	if parent == "" {
 		parent = os.TempDir()
 	}
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.MkdirAll(parent, 0o755))
 	dir, err := os.MkdirTemp(parent, "bellhop-round-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() {
 		if *keepFlag == "" && !t.Failed() {
 			os.RemoveAll(dir)
 		}
 	})
 	abs, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return abs
 }
 
@@ -276,17 +268,11 @@ func TestRaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"redis.log": "ready\n", "worker-1.1.log": "said: ready\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if err := raced(dir); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, raced(dir))
 	race := "said: ready\n==================\nWARNING: DATA RACE\nRead at 0x00c0000b4018 by goroutine 7:\n"
-	if err := os.WriteFile(filepath.Join(dir, "worker-1.2.log"), []byte(race), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(filepath.Join(dir, "worker-1.2.log"), []byte(race), 0o600))
 	if err := raced(dir); err == nil || !strings.Contains(err.Error(), "worker-1.2.log: data race") || !strings.Contains(err.Error(), "goroutine 7") {
 		t.Errorf("got %v", err)
 	}

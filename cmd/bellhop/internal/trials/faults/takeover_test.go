@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
 )
@@ -23,16 +24,12 @@ func TestTakeover(t *testing.T) {
 	}
 	w, err := newWorld(t.Context(), folder(t), plan{Fsync: "everysec"}, carrier.DefaultLease)
 	t.Cleanup(w.close)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		var whole, vacant history.Times
 		for range *takeoversFlag {
 			takes, without, err := w.takeover(t.Context(), signal)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			whole, vacant = append(whole, takes), append(vacant, without)
 		}
 		slices.Sort(whole)

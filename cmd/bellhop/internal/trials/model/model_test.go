@@ -203,9 +203,7 @@ func (tr *trial) read(p *process, from io.Reader) {
 func (tr *trial) note(calls []call, answered bool) {
 	if !answered {
 		for range 2 {
-			if err := tr.db.Client().Ping(context.Background()).Err(); err != nil {
-				tr.t.Error(err)
-			}
+			storetest.Should(tr.t, tr.db.Client().Ping(context.Background()).Err())
 		}
 	}
 	tr.mu.Lock()
@@ -228,9 +226,7 @@ func (tr *trial) lookAtAll() {
 	for topic := range topics {
 		for i := range ids {
 			c := call{Kind: looking, Topic: topic, ID: i, Begin: time.Now().UnixMicro(), Answered: true}
-			if err := c.answer("ok", p.see(context.Background(), &c)); err != nil {
-				tr.t.Error(err)
-			}
+			storetest.Should(tr.t, c.answer("ok", p.see(context.Background(), &c)))
 			c.End = time.Now().UnixMicro()
 			tr.note([]call{c}, true)
 		}

@@ -40,12 +40,8 @@ func TestAStoppedProcessSeesAGap(t *testing.T) {
 	process.Env = append(os.Environ(), "STANDSTILL_ROLE=stopped")
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, process.Start())
 	said, ended := make(chan string, 1), make(chan string, 1)
 	go func() {
 		last := ""
@@ -59,19 +55,13 @@ func TestAStoppedProcessSeesAGap(t *testing.T) {
 		ended <- last
 	}()
 	storetest.Receive(t, "the process watches", said)
-	if err := process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, process.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(stopped + 100*time.Millisecond)
-	if err := process.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, process.Process.Signal(syscall.SIGCONT))
 	if last := storetest.Receive(t, "the process sees that it stood still", ended); last != "stood still" {
 		t.Errorf("its last words are %q", last)
 	}
-	if err := process.Wait(); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, process.Wait())
 }
 
 // What goes on in time is not excused, however long the test waits for a slow process.

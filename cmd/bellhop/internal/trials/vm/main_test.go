@@ -86,14 +86,10 @@ func bare(t *testing.T, o sandbox.Options) *host {
 	t.Helper()
 	h := newHost(t, sandbox.Boot(t, o))
 	deb, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for from, to := range map[string]string{deb: "/root/bellhop.deb", filepath.Join(packages, "later.deb"): "/root/later.deb"} {
 		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		h.Write(to, string(content), 0o644)
 	}
 	return h
@@ -143,9 +139,7 @@ func (h *host) redis(lines ...string) {
 func (h *host) redisAt(port string, lines ...string) {
 	h.t.Helper()
 	program, err := redisserver.Program()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	storetest.Must(h.t, err)
 	unit := "redis-" + port
 	lines = append(lines, "bind 127.0.0.1", "port "+port, `save ""`)
 	h.Write("/run/"+unit+".conf", strings.Join(lines, "\n")+"\n", 0o600)

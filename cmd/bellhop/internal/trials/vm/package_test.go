@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
 
@@ -41,9 +42,7 @@ func TestSettingsOfTheDaemonAlone(t *testing.T) {
 	unset := make(map[string]string)
 	for _, unit := range []string{"bellhop-work@.service", "bellhop-listen@.service", "bellhop-check.service"} {
 		text, err := os.ReadFile(filepath.Join(root, "systemd", unit))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "UnsetEnvironment=") {
 				unset[unit] += line

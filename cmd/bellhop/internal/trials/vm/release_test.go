@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
 )
@@ -33,9 +34,7 @@ func command(t *testing.T, env []string, name string, args ...string) string {
 func keyring(t *testing.T) (env []string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gpg") // the path of its agent's socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	env = []string{"GNUPGHOME=" + dir}
 	t.Cleanup(func() {
 		command(t, env, "gpgconf", "--kill", "all")

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A pair is a certificate for the loopback address and its key, in PEM.
@@ -23,21 +25,15 @@ type pair struct{ cert, key string }
 func newPair(t *testing.T, name string) pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	plain, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	about := x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, &about, &about, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	text := func(kind string, of []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: of}))
 	}
