@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
@@ -26,17 +25,13 @@ func (w *ward) archived(url string) string {
 			found = strings.Join([]string{f.Verdict.String(), f.Found, f.Remedy}, " | ")
 		}
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Must(w.t, err)
 	return found
 }
 
 func (w *ward) wantArchived(url, want string) {
 	w.t.Helper()
-	if diff := cmp.Diff(want, seconds.ReplaceAllString(w.archived(url), "<1m")); diff != "" {
-		w.t.Errorf("the archive (-want +got):\n%s", diff)
-	}
+	storetest.Same(w.t, "the archive", want, seconds.ReplaceAllString(w.archived(url), "<1m"))
 }
 
 func TestArchive(t *testing.T) {

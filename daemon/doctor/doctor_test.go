@@ -33,9 +33,7 @@ func examine(t *testing.T, url func(*redisserver.Server) string, args ...string)
 			t.Errorf("%s is %v, and no remedy is named", f.Check, f.Verdict)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return worst, findings
 }
 
@@ -152,17 +150,13 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 			db := storetest.At(t, c.URL, c.Prefix)
 			if test.token == "" {
 				carrying, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.Must(t, err)
 				storetest.Run(t, carrying.Run)
 				storetest.Eventually(t, "it carries", func() bool { return carrying.States()[0].Carrying })
 			} else {
 				storetest.Found(t, db)
 				for _, keys := range db.KeysOfAll() {
-					if err := db.Client().Set(t.Context(), keys.Carrier(), test.token, max(test.left, 0)).Err(); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Must(t, db.Client().Set(t.Context(), keys.Carrier(), test.token, max(test.left, 0)).Err())
 				}
 			}
 			ran := make(chan error, 1)
@@ -177,9 +171,7 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 			if test.left < 0 {
 				endWhenHeard(t, db)
 			}
-			if err := storetest.Receive(t, "the doctor's end", ran); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.Receive(t, "the doctor's end", ran))
 		})
 	}
 }
@@ -188,25 +180,19 @@ func TestCarrierThatIsNotHeard(t *testing.T) {
 func endWhenHeard(t *testing.T, db *notify.Store) {
 	t.Helper()
 	all, err := db.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, shard := range all {
 		storetest.Eventually(t, "the beat is listened for", func() bool {
 			heard, err := db.Listening(t.Context(), shard.BeatChannel())
 			return err == nil && heard > 0
 		})
-		if err := db.Client().Del(t.Context(), shard.Keys().Carrier()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Client().Del(t.Context(), shard.Keys().Carrier()).Err())
 	}
 }
 
 func TestLeavesNothingBehind(t *testing.T) {
 	server := storetest.Server(t) // so that keys of any name are seen
-	if _, err := doctor.Run(t.Context(), notify.Config{URL: server.URL(), Shards: storetest.Shards()}, doctor.Options{}, func(doctor.Finding) {}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(doctor.Run(t.Context(), notify.Config{URL: server.URL(), Shards: storetest.Shards()}, doctor.Options{}, func(doctor.Finding) {})))
 	keys, err := storetest.At(t, server.URL(), "").Client().Keys(t.Context(), "*").Result()
 	if err != nil || len(keys) > 0 {
 		t.Errorf("keys are left: %v, %v", keys, err)
@@ -235,12 +221,8 @@ func TestContents(t *testing.T) {
 	if storetest.Shards() > 1 {
 		shard = "{" + keys.Tag() + "}:"
 	}
-	if err := client.Del(t.Context(), keys.Scheduled("orders"), keys.ScheduledTopics()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Del(t.Context(), keys.Scheduled("orders"), keys.ScheduledTopics()).Err())
+	storetest.Must(t, client.Set(t.Context(), keys.Base()+"mine", "x", 0).Err())
 	examine := func(run func(context.Context, notify.Config, doctor.Options, func(doctor.Finding)) (doctor.Verdict, error)) (worst doctor.Verdict, found []doctor.Finding) {
 		t.Helper()
 		worst, err := run(t.Context(), c, doctor.Options{}, func(f doctor.Finding) {
@@ -248,9 +230,7 @@ func TestContents(t *testing.T) {
 				found = append(found, f)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return worst, found
 	}
 	foreign := doctor.Finding{

@@ -23,9 +23,7 @@ func TestFunctions(t *testing.T) {
 	root := storetest.At(t, server.URL(), "")
 	do := func(words ...any) {
 		t.Helper()
-		if err := root.Client().Do(t.Context(), words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, root.Client().Do(t.Context(), words...).Err())
 	}
 	user := []any{"ACL", "SETUSER", "bellhop", "on", ">secret"}
 	for _, rule := range strings.Fields(reach.Rights(script.DefaultPrefix, 1)) {
@@ -53,9 +51,7 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	expectFault(doctor.Warn, "calls run as scripts, which take longer: nobody loaded this version's functions", toLoad)
-	if _, err := root.LoadFunctions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(root.LoadFunctions(t.Context())))
 	expect("ok functions loaded")
 	for _, idle := range []int{3600, 7200} {
 		unnamed := fmt.Sprintf("#!lua name=bellhop_\nredis.register_function('bellhop__idle', function() return %d end)", idle)

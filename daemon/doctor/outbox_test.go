@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/database"
@@ -40,9 +39,7 @@ func (w *ward) wantOutbox(url string, want ...string) {
 	for i := range got {
 		got[i] = seconds.ReplaceAllString(strings.ReplaceAll(got[i], database.Redact(url), "HERE"), "<1m")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("the outbox (-want +got):\n%s", diff)
-	}
+	storetest.Same(w.t, "the outbox", want, got)
 }
 
 const noRelay = "start a daemon with BELLHOP_OUTBOX_URL: bellhop serve. Its log says what hinders it"

@@ -34,14 +34,10 @@ func TestRemedy(t *testing.T) {
 	full := storetest.Server(t, "--maxmemory", "1") // too little to have a share of 90 %
 	replica := storetest.Server(t, "--replicaof", "127.0.0.1 1")
 	nodes, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(nodes.Stop)
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts for it
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer hangs.Close()
 	for _, test := range []struct{ name, url, want string }{
 		{"it hangs", "redis://" + hangs.Addr().String(), "Redis accepts connections and does not answer"},

@@ -16,23 +16,17 @@ func TestReplicas(t *testing.T) {
 	lone := storetest.Server(t)
 	master := storetest.Server(t)
 	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(replica.Stop)
 	var spare *redisserver.Server
 	another := func() {
 		second, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		t.Cleanup(second.Stop)
 		spare = second
 	}
 	set := func(setting, value string) {
-		if err := storetest.At(t, master.URL(), "").Client().ConfigSet(t.Context(), setting, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.At(t, master.URL(), "").Client().ConfigSet(t.Context(), setting, value).Err())
 	}
 	guard := func() {
 		set("min-replicas-to-write", "1")
@@ -41,9 +35,7 @@ func TestReplicas(t *testing.T) {
 	hang := func() {
 		set("min-replicas-max-lag", "2")
 		for _, s := range []*redisserver.Server{replica, spare} {
-			if err := s.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, s.Signal(syscall.SIGSTOP))
 			t.Cleanup(func() { _ = s.Signal(syscall.SIGCONT) })
 		}
 		store := storetest.At(t, master.URL(), "")
@@ -75,13 +67,11 @@ func TestReplicas(t *testing.T) {
 				test.setup()
 			}
 			var got doctor.Finding
-			if _, err := doctor.Run(t.Context(), notify.Config{URL: test.at.URL(), WaitReplicas: test.wait}, doctor.Options{}, func(f doctor.Finding) {
+			storetest.Must(t, storetest.ErrOf(doctor.Run(t.Context(), notify.Config{URL: test.at.URL(), WaitReplicas: test.wait}, doctor.Options{}, func(f doctor.Finding) {
 				if f.Check == "replicas" {
 					got = f
 				}
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})))
 			if got.Verdict != test.want || !strings.Contains(got.Found, test.found) {
 				t.Errorf("got %v, %q; want %v, %q", got.Verdict, got.Found, test.want, test.found)
 			}

@@ -46,9 +46,7 @@ func (w *ward) findings(checks ...string) (found []string) {
 			found = append(found, fmt.Sprintf("%v %s %s → %s", f.Verdict, f.Check, f.Found, f.Remedy))
 		}
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Must(w.t, err)
 	return found
 }
 
@@ -70,9 +68,7 @@ func (w *ward) expect(check string, want ...string) {
 
 func (w *ward) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.Must(w.t, err)
 }
 
 // publish publishes messages of a topic, with ids from 1 on.
@@ -122,14 +118,10 @@ func TestNothingIsMissing(t *testing.T) {
 		"ok dead none in the last 24h; kept: 0 → ", "ok listeners none with a name → ",
 	}
 	checks := []string{"overdue", "behind", "paused", "dead", "listeners"}
-	if diff := cmp.Diff(want, w.findings(checks...)); diff != "" {
-		t.Errorf("nothing was published (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "nothing was published", want, w.findings(checks...))
 	w.publish("fresh", 1, 0)
 	w.publish("later", 1, time.Hour)
-	if diff := cmp.Diff(want, w.findings(checks...)); diff != "" {
-		t.Errorf("nothing is late (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "nothing is late", want, w.findings(checks...))
 }
 
 // A topic with unclaimed messages is reported with what is missing there, the oldest first; paused topics have a check of their own.

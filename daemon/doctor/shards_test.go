@@ -31,9 +31,7 @@ func report(t *testing.T, c notify.Config, checks ...string) (lines []string) {
 			t.Errorf("%s is %v, and no remedy is named", f.Check, f.Verdict)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return lines
 }
 
@@ -41,16 +39,12 @@ func report(t *testing.T, c notify.Config, checks ...string) (lines []string) {
 func TestShardsOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)
 	c := notify.Config{URL: cluster.URL(), Shards: 8}
 	db := storetest.With(t, c)
 	carrying, err := carrier.New(db, carrier.Options{Name: "one", Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, carrying.Run)
 	storetest.Eventually(t, "it carries all", func() bool {
 		n := 0
@@ -102,9 +96,7 @@ func TestShardsOnACluster(t *testing.T) {
 		t.Errorf("nobody carries: %q", got)
 	}
 	for _, master := range cluster.Masters {
-		if err := nodeAt(t, master.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, nodeAt(t, master.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	}
 	slotStuck(t, db, c)
 	cluster.Masters[0].Kill()
@@ -119,27 +111,17 @@ func TestShardsOnACluster(t *testing.T) {
 func slotStuck(t *testing.T, db *notify.Store, c notify.Config) {
 	t.Helper()
 	shards, err := db.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	from, err := shards[0].Site(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	to, err := shards[7].Site(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	source, target := nodeAt(t, from.Server), nodeAt(t, to.Server)
 	id, err := target.ClusterMyID(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	set := func(args ...any) {
 		t.Helper()
-		if err := source.Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", from.Slot}, args...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, source.Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", from.Slot}, args...)...).Err())
 	}
 	set("MIGRATING", id)
 	got := report(t, c, "shards")
@@ -164,9 +146,7 @@ func TestRootIsLost(t *testing.T) {
 	if got := report(t, with, "shards"); len(got) != 1 || got[0] != "ok shards 8 on 1 master: 8" {
 		t.Errorf("got %q", got)
 	}
-	if err := db.Client().Del(t.Context(), root).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Del(t.Context(), root).Err())
 	for _, c := range []notify.Config{c, with} {
 		if got := report(t, c, "shards"); len(got) == 0 || !strings.HasPrefix(got[0], "fail shards ") || !strings.Contains(got[0], root) {
 			t.Errorf("got %q", got)
@@ -183,9 +163,7 @@ func TestOtherShards(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		c.Shards = shards
 		findings := make(map[string]doctor.Finding)
-		if _, err := doctor.Run(t.Context(), c, doctor.Options{Quick: true}, func(f doctor.Finding) { findings[f.Check] = f }); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(doctor.Run(t.Context(), c, doctor.Options{Quick: true}, func(f doctor.Finding) { findings[f.Check] = f })))
 		f := findings[doctor.Format]
 		if f.Verdict != doctor.Fail || !strings.HasSuffix(f.Found, fmt.Sprintf("it has 8 shards, and shards is %d", shards)) || !strings.HasPrefix(f.Remedy, "leave that out, or start a store of ") {
 			t.Errorf("%d: got %+v", shards, f)
@@ -199,13 +177,11 @@ func TestRightOfShardsIsMissing(t *testing.T) {
 		args := bell(strings.ReplaceAll(rightsOf(8), right, ""))
 		server := storetest.Server(t, args...)
 		var rights doctor.Finding
-		if _, err := doctor.Run(t.Context(), notify.Config{URL: as("bell", "pw")(server), Shards: 8}, doctor.Options{Quick: true}, func(f doctor.Finding) {
+		storetest.Must(t, storetest.ErrOf(doctor.Run(t.Context(), notify.Config{URL: as("bell", "pw")(server), Shards: 8}, doctor.Options{Quick: true}, func(f doctor.Finding) {
 			if f.Check == "rights" {
 				rights = f
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})))
 		if rights.Verdict != doctor.Fail || !strings.Contains(rights.Remedy, right) {
 			t.Errorf("without %s: %+v", right, rights)
 		}
@@ -221,9 +197,7 @@ func TestSettingsDiffer(t *testing.T) {
 	if got := report(t, c, "settings"); len(got) != 1 || got[0] != "ok settings for all topics: attempts 7" {
 		t.Errorf("got %q", got)
 	}
-	if err := db.Client().HSet(t.Context(), db.KeysOfAll()[3].Topics(), "*:settings", " attempts=3").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOfAll()[3].Topics(), "*:settings", " attempts=3").Err())
 	if got := report(t, c, "settings"); len(got) != 1 || got[0] != "warn settings shard 3: the settings for all topics are not those of home" {
 		t.Errorf("got %q", got)
 	}

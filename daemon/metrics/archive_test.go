@@ -35,9 +35,7 @@ func TestArchive(t *testing.T) {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	for _, d := range ds {
-		if _, err := d.Bury(t.Context(), "for a test"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "for a test")))
 	}
 	storetest.Eventually(t, "time passes", func() bool { return scrape(t, m)["bellhop_archive_oldest_seconds"] > 0 })
 	got := scrape(t, m)
@@ -45,9 +43,7 @@ func TestArchive(t *testing.T) {
 	if got["bellhop_archive_failed_total"] < 1 {
 		t.Errorf("failed: %v", got["bellhop_archive_failed_total"])
 	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Restart(t.Context()))
 	storetest.Eventually(t, "all is stored", func() bool { return a.Stats().Stored == 3 && scrape(t, m)["bellhop_archive_backlog"] == 0 })
 	want(t, scrape(t, m), map[string]float64{"bellhop_archive_up": 1, "bellhop_archive_stored_total": 3, "bellhop_archive_oldest_seconds": 0})
 }

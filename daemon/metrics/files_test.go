@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
@@ -101,22 +100,14 @@ func TestAlertsByTopic(t *testing.T) {
 		}
 		rules[name] = expression
 	}
-	if diff := cmp.Diff("max by (job, topic) (bellhop_oldest_overdue_seconds) > 60 unless max by (job, topic) (bellhop_paused) == 1", rules["BellhopOverdue"]); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff("time() - max by (job, topic) (bellhop_newest_death_timestamp_seconds) < 900", rules["BellhopDeadGrowing"]); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(`max by (job) (bellhop_groups{state="held"}) > 0`, rules["BellhopGroupHeld"]); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "BellhopOverdue", "max by (job, topic) (bellhop_oldest_overdue_seconds) > 60 unless max by (job, topic) (bellhop_paused) == 1", rules["BellhopOverdue"])
+	storetest.Same(t, "BellhopDeadGrowing", "time() - max by (job, topic) (bellhop_newest_death_timestamp_seconds) < 900", rules["BellhopDeadGrowing"])
+	storetest.Same(t, "BellhopGroupHeld", `max by (job) (bellhop_groups{state="held"}) > 0`, rules["BellhopGroupHeld"])
 	store := storetest.Open(t)
 	storetest.Publish(t, store, notify.Message{Topic: "held", ID: "x", Body: []byte("x")}, notify.Message{Topic: "late", ID: "x", Body: []byte("x")})
 	overdue(t, store, "held", "x", time.Hour)
 	overdue(t, store, "late", "x", time.Hour)
-	if err := storetest.Inspector(t, store).Pause(t.Context(), "held"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Inspector(t, store).Pause(t.Context(), "held"))
 	want(t, scrape(t, newMetrics(t, store, metrics.Options{TopicLimit: 2})), map[string]float64{
 		series("bellhop_paused", "held"): 1, series("bellhop_paused", "late"): 0, series("bellhop_oldest_overdue_seconds", "other"): 0,
 	})
@@ -144,9 +135,7 @@ type dashboard struct {
 
 func TestDashboard(t *testing.T) {
 	var d dashboard
-	if err := json.Unmarshal(grafana, &d); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, json.Unmarshal(grafana, &d))
 	known, shown := families(t), make(map[string]bool)
 	ids := make(map[int]bool)
 	for i, p := range d.Panels {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/redis/go-redis/v9"
 
@@ -62,9 +61,7 @@ func overdue(t testing.TB, store *notify.Store, topic, id string, age time.Durat
 	due := time.Now().Add(-age).UnixMilli()
 	k := store.KeysOf(topic)
 	for _, command := range [][]any{{"ZADD", k.Ready(topic), "XX", due, topic + ":" + id}, {"ZADD", k.ReadyTopics(), "LT", due, topic}} {
-		if err := store.Client().Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Do(t.Context(), command...).Err())
 	}
 }
 
@@ -74,9 +71,7 @@ func block(t testing.TB, store *notify.Store, topic, key string, age time.Durati
 	due := float64(time.Now().Add(-age).UnixMilli())
 	k := store.KeysOf(topic)
 	for _, at := range []struct{ index, member string }{{k.Heads(topic), key}, {k.KeyedTopics(), topic}} {
-		if err := store.Client().ZAddXX(t.Context(), at.index, redis.Z{Score: due, Member: at.member}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().ZAddXX(t.Context(), at.index, redis.Z{Score: due, Member: at.member}).Err())
 	}
 }
 
@@ -88,9 +83,7 @@ func die(t testing.TB, store *notify.Store, topic string) {
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	if _, err := ds[0].Bury(t.Context(), "for a test"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "for a test")))
 }
 
 // A topic in trouble has a label however many names others made before; topics without one are other.
@@ -110,9 +103,7 @@ func TestTroubleBehindManyTopics(t *testing.T) {
 	storetest.Publish(t, store, notify.Message{Topic: "z.late", ID: "late", Body: []byte("x")})
 	overdue(t, store, "z.late", "late", 30*time.Minute)
 	die(t, store, "z.dying")
-	if err := storetest.Inspector(t, store).Pause(t.Context(), "z.held"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Inspector(t, store).Pause(t.Context(), "z.held"))
 	got := together(scrape(t, m))
 	want(t, got, map[string]float64{
 		published("z.late"): 2, published("vip"): 1, published("never.used"): 0,
@@ -152,9 +143,7 @@ func TestTroubleBehindListed(t *testing.T) {
 		overdue(t, store, topic, "x", time.Duration(9-i)*time.Hour)
 	}
 	got := scrape(t, m)
-	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, labels(got)); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "labels", []string{"a", "b", "c", "d"}, labels(got))
 	if age := got[series("bellhop_oldest_overdue_seconds", "other")]; age < 5*3600 {
 		t.Errorf("the others are overdue by %v s", age)
 	}
@@ -168,9 +157,7 @@ func TestRoomForAll(t *testing.T) {
 	publish(t, store, "other", 3, time.Hour)
 	storetest.Publish(t, store, notify.Message{Topic: "prices", Broadcast: true, Body: []byte("x"), Delay: time.Hour})
 	got := scrape(t, m)
-	if diff := cmp.Diff([]string{"a", "prices"}, labels(got)); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "labels", []string{"a", "prices"}, labels(got))
 	want(t, got, map[string]float64{
 		published("other"): 0, `bellhop_messages{state="scheduled_or_ready",topic="other"}`: 3, series("bellhop_scheduled_broadcasts", "prices"): 1,
 	})

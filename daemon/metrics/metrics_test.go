@@ -46,9 +46,7 @@ func newMetrics(t testing.TB, store *notify.Store, o metrics.Options) *metrics.M
 		o.Fresh = time.Nanosecond
 	}
 	m, err := metrics.New(store, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return m
 }
 
@@ -147,13 +145,9 @@ func history(t testing.TB, store *notify.Store) {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
 	for _, d := range ds[:2] {
-		if err := d.Ack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, d.Ack(t.Context()))
 	}
-	if _, err := ds[2].Bury(t.Context(), "for a test"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[2].Bury(t.Context(), "for a test")))
 	storetest.Publish(t, store,
 		notify.Message{Topic: "prices", Broadcast: true, Body: []byte("x"), Delay: time.Millisecond},
 		notify.Message{Topic: "prices", Broadcast: true, Body: []byte("x"), Delay: time.Hour})
@@ -164,9 +158,7 @@ func TestHistory(t *testing.T) {
 	m := newMetrics(t, store, metrics.Options{Version: "v1.2.3"})
 	store.Observe(m.Observe)
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease, OnCarried: m.Carried})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	m.ShowCarrier(c.States)
 	want(t, together(scrape(t, m)), map[string]float64{
 		"bellhop_is_carrier": 0, "bellhop_carrier_heard": 0, "bellhop_carrier_epoch": 0, "bellhop_carrier_elected": 0, "bellhop_topics": 0,
@@ -177,9 +169,7 @@ func TestHistory(t *testing.T) {
 	storetest.Run(t, c.Run) // its first call counts what is kept
 	storetest.Eventually(t, "it has carried and counted", func() bool { s := state(c); return s.Moved == 4 && s.Kept == 11 && s.Heard == 1 })
 
-	if err := storetest.Inspector(t, store).Pause(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.Inspector(t, store).Pause(t.Context(), topic))
 	var got map[string]float64
 	storetest.Eventually(t, "what was carried is told", func() bool { // behind the state
 		got = together(scrape(t, m))
@@ -252,9 +242,7 @@ func TestHandovers(t *testing.T) {
 	db := storetest.Open(t)
 	m := newMetrics(t, db, metrics.Options{Topics: []string{topic}})
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	m.ShowCarrier(c.States)
 	m.ShowPush(func() push.Stats { return push.Stats{Handovers: subscribers.SubscriberStats{HandedOver: 2}} })
@@ -273,9 +261,7 @@ func TestHandovers(t *testing.T) {
 	})
 	storetest.Receive(t, "the subscription", subscribed)
 	for i, delay := range []time.Duration{0, 10 * time.Millisecond} {
-		if _, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: inbox}); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, Inbox: inbox})))
 		publish(t, db, topic, 1, delay)
 		storetest.Eventually(t, "it lapses", func() bool { return state(c).Lapsed == int64(i+1) })
 		if got, err := db.Of(topic).Claim(t.Context(), store.Claim{Topic: topic, Max: 1, AckNow: true}); err != nil || len(got.Messages) != 1 {
@@ -344,9 +330,7 @@ func TestDropped(t *testing.T) {
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("claimed %d, %v", len(ds), err)
 		}
-		if _, err := ds[0].Nack(t.Context(), 0, "for a test"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Nack(t.Context(), 0, "for a test")))
 	}
 	storetest.Eventually(t, "it is counted", func() bool { // scrapes share an answer for a while
 		got := scrape(t, m)
@@ -432,17 +416,13 @@ func full(t testing.TB, store *notify.Store) *metrics.Metrics {
 	if err != nil || len(ds) != 2 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	if _, err := ds[0].Bury(t.Context(), "for a test"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "for a test")))
 	return m
 }
 
 func TestLint(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(get(t, full(t, storetest.Open(t)).Handler()))).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -469,9 +449,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	// It does not answer for longer than a test may take, and is then stopped.
 	pause := storetest.At(t, server.URL(), "")
-	if err := pause.Client().Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pause.Client().Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err())
 	away()
 	server.Kill()
 	away()

@@ -15,9 +15,7 @@ import (
 // put adds a push of a topic of its name.
 func put(t testing.TB, db *notify.Store, name string) {
 	t.Helper()
-	if err := db.Home().PutPush(t.Context(), store.Push{Name: name, Topics: []string{name}, URL: "https://x.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PutPush(t.Context(), store.Push{Name: name, Topics: []string{name}, URL: "https://x.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}}))
 }
 
 // Pushes that no daemon sends are shown while no daemon does, but paused ones.
@@ -27,9 +25,7 @@ func TestUnsentPushes(t *testing.T) {
 	storetest.Publish(t, db, notify.Message{Topic: "crm"})
 	put(t, db, "crm")
 	put(t, db, "held")
-	if err := db.Home().PausePush(t.Context(), "held", "by an operator"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().PausePush(t.Context(), "held", "by an operator"))
 	shows := func(crm bool) func() bool {
 		return func() bool {
 			now := scrape(t, m)

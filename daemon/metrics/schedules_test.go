@@ -40,9 +40,7 @@ func TestSchedules(t *testing.T) {
 	}
 	storetest.Eventually(t, "nobody fills them", func() bool { return scrape(t, m)["bellhop_schedules_behind_seconds"] > 0 })
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "two of each are made", func() bool { return scrape(t, m)["bellhop_occurrences_made_total"] == 2*topics })
 	want(t, scrape(t, m), map[string]float64{
@@ -58,15 +56,11 @@ func TestUnreadableSchedules(t *testing.T) {
 		topic := fmt.Sprintf("t%d", i)
 		schedule(t, db, topic)
 		if i%3 == 0 {
-			if err := db.Client().HSet(t.Context(), db.KeysOf(topic).Rules(topic), "yearly", "{\"every\":3600}\nno record").Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Rules(topic), "yearly", "{\"every\":3600}\nno record").Err())
 		}
 	}
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "the carrier looked at all", func() bool {
 		now := scrape(t, m)

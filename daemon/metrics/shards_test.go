@@ -31,9 +31,7 @@ func TestEightShards(t *testing.T) {
 	db := storetest.Sharded(t, 8)
 	m := newMetrics(t, db, metrics.Options{Topics: []string{"t5"}})
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease}) // it is elected once
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	m.ShowCarrier(c.States)
 	storetest.Run(t, c.Run)
 	const topics = 24

@@ -38,9 +38,7 @@ func BenchmarkMillion(b *testing.B) {
 	}
 	client := store.Client()
 	for _, set := range [][]any{{"CONFIG", "SET", "slowlog-log-slower-than", 2000}, {"CONFIG", "SET", "slowlog-max-len", 10000}, {"SLOWLOG", "RESET"}, {"CONFIG", "RESETSTAT"}} {
-		if err := client.Do(b.Context(), set...).Err(); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, client.Do(b.Context(), set...).Err())
 	}
 	for b.Loop() {
 		sum, err := repair.Run(b.Context(), store, repair.Options{}, func(f repair.Finding) { b.Errorf("%+v", f) })
@@ -49,9 +47,7 @@ func BenchmarkMillion(b *testing.B) {
 		}
 	}
 	slow, err := client.SlowLogGet(b.Context(), -1).Result()
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	var longest time.Duration
 	for _, entry := range slow {
 		longest = max(longest, entry.Duration)
@@ -59,8 +55,6 @@ func BenchmarkMillion(b *testing.B) {
 	b.ReportMetric(float64(len(slow))/float64(b.N), "slow-steps/op")
 	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
 	stats, err := store.Home().Info(b.Context(), "commandstats")
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	b.Logf("fcall: %s", stats["cmdstat_fcall"])
 }

@@ -22,9 +22,7 @@ func TestLostPlaceIsNotEarly(t *testing.T) {
 		notify.Message{Topic: "orders", ID: "late", Due: due},
 	)
 	for id, at := range map[string]time.Time{"moved": due, "late": time.Now()} {
-		if _, err := storetest.Publisher(t, store).RescheduleAt(t.Context(), "orders", id, at); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, store).RescheduleAt(t.Context(), "orders", id, at)))
 	}
 	do(t, store, "DEL", "scheduled:orders")
 	do(t, store, "DEL", "ready:orders")

@@ -29,9 +29,7 @@ func fillGroups(t testing.TB, db *notify.Store) {
 	}
 	storetest.Publish(t, db, in("b", "g"), in("f", "h"))
 	for _, d := range claimed(t, db, 2) {
-		if _, err := d.Bury(t.Context(), "a test"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "a test")))
 	}
 	c := in("c", "g")
 	c.Delay = time.Hour
@@ -47,9 +45,7 @@ func claimed(t testing.TB, db *notify.Store, n int) map[string]subscribers.Deliv
 	all, claimer := make(map[string]subscribers.Delivery), subscriberstest.Claimer(t, db)
 	storetest.Eventually(t, "they are claimed", func() bool {
 		got, err := claimer.Claim(t.Context(), team, subscribers.ClaimOptions{Max: n - len(all), Lease: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for _, d := range got {
 			all[d.ID] = d
 		}
@@ -82,14 +78,10 @@ func wantGroups(t *testing.T, db *notify.Store) {
 	acks(ready["e"])
 	waits(t, db, "done", 2)
 	acks(claimed(t, db, 1)["told"])
-	if _, err := storetest.Publisher(t, db).RescheduleIn(t.Context(), team, "c", 0); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).RescheduleIn(t.Context(), team, "c", 0)))
 	acks(claimed(t, db, 1)["c"])
 	waits(t, db, "done", 1)
-	if _, err := storetest.Inspector(t, db).Requeue(t.Context(), team, "b"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Inspector(t, db).Requeue(t.Context(), team, "b")))
 	waits(t, db, "done", 1)
 	acks(claimed(t, db, 1)["b"])
 	acks(claimed(t, db, 1)["done"])
@@ -147,9 +139,7 @@ func TestDamagedGroups(t *testing.T) {
 			want := slices.Sorted(slices.Values(test.found))
 			before := contents(t, db)
 			got, _ := run(t, db, false)
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("found (-want +got):\n%s", diff)
-			}
+			storetest.Same(t, "found", want, got)
 			if diff := gocmp.Diff(before, contents(t, db)); diff != "" {
 				t.Errorf("the examination changed something (-before +after):\n%s", diff)
 			}

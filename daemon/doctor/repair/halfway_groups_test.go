@@ -46,9 +46,7 @@ var groupHalfways = []halfway{
 		return err
 	}, again: requeuesA},
 	{name: "purge the last of a group", ready: both(isGroupedAndDead, waitsFor("")), stays: []string{"done"}, call: purgesA, again: func(t *testing.T, db *notify.Store) {
-		if err := purgesA(t, db); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, purgesA(t, db))
 	}},
 	{name: "forget a group", ready: both(isGrouped, waitsFor("")), stays: []string{"a"}, call: forgets, again: func(t *testing.T, db *notify.Store) {
 		if err := forgets(t, db); err != nil && !errors.Is(err, store.ErrNoGroup) {
@@ -80,9 +78,7 @@ func callback(onDead string) notify.Message {
 // waitsFor has a message wait for the group.
 func waitsFor(onDead string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
-		if err := publishes(callback(onDead))(t, db); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, publishes(callback(onDead))(t, db))
 	}
 }
 
@@ -150,9 +146,7 @@ func waitsForOneMore(onDead string) func(*testing.T, *notify.Store) {
 func waitsAgain(t *testing.T, db *notify.Store) {
 	m := callback("")
 	m.IfExists = notify.Keep
-	if err := publishes(m)(t, db); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, publishes(m)(t, db))
 	if err := reschedules(0)(t, db); err != nil && !errors.Is(err, notify.ErrNotFound) {
 		t.Error(err)
 	}
@@ -165,9 +159,7 @@ var buries = inHand(func(c *subscribers.Claimer, d subscribers.Delivery) error {
 })
 
 func requeuesA(t *testing.T, db *notify.Store) {
-	if _, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a"); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")))
 }
 
 // livesAgain has the message a be due, dead or not.
@@ -183,9 +175,7 @@ func purgesA(t *testing.T, db *notify.Store) error {
 
 // endsLast acknowledges the leased message, so that nobody is left of the group.
 func endsLast(t *testing.T, db *notify.Store) {
-	if err := acknowledges(t, db); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, acknowledges(t, db))
 }
 
 // nobodyLives checks that no message of the group is left, but what is dead.

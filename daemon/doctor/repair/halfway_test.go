@@ -98,9 +98,7 @@ var halfways = []halfway{
 	})},
 	{name: "carry what was leased and is followed", ready: both(isLastAttempt, both(isFollowed, leaseEnds)), stays: []string{"a"}, call: carries},
 	{name: "free an id whose time is over", ready: isOver, stays: []string{"a"}, call: publishes(notify.Message{ID: "a"}), again: func(t *testing.T, db *notify.Store) {
-		if err := publishes(notify.Message{ID: "a", IfExists: notify.Keep})(t, db); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, publishes(notify.Message{ID: "a", IfExists: notify.Keep})(t, db))
 	}},
 	{name: "cancel what follows", ready: both(isLeased("a"), isFollowed), stays: []string{"a"}, call: func(t *testing.T, db *notify.Store) error {
 		return storetest.Publisher(t, db).CancelNext(t.Context(), mail, "a")
@@ -165,9 +163,7 @@ var halfways = []halfway{
 		_, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")
 		return err
 	}, again: func(t *testing.T, db *notify.Store) {
-		if _, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a"); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.ErrOf(storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")))
 	}},
 	{name: "pause until a time", ready: isReady("a"), stays: []string{"a"}, call: pausesSoon, again: resumed},
 	{name: "give a pause another end", ready: both(isReady("a"), isPaused), stays: []string{"a"}, call: pausesSoon, again: resumed},
@@ -220,9 +216,7 @@ var halfways = []halfway{
 		_, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")
 		return err
 	}, again: func(t *testing.T, db *notify.Store) {
-		if _, err := storetest.Inspector(t, db).Requeue(t.Context(), mail, "a"); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, storetest.ErrOf(storetest.Inspector(t, db).Requeue(t.Context(), mail, "a")))
 	}},
 }
 
@@ -239,9 +233,7 @@ func isBlocked(t *testing.T, db *notify.Store) {
 // isBuried buries the leased message.
 func isBuried(t *testing.T, db *notify.Store) {
 	d := held(t, db)
-	if _, err := d.Bury(t.Context(), "a test"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "a test")))
 }
 
 // isLimited lets one message of the topic be leased at a time, and many be claimed in a second.
@@ -258,9 +250,7 @@ func passes(t *testing.T, db *notify.Store) {
 func areDueOfOneKey(t *testing.T, db *notify.Store) {
 	isOverdue("a", "b")(t, db)
 	for _, id := range []string{"a", "b"} {
-		if err := publishes(notify.Message{ID: id, Key: "k", IfExists: notify.Replace, Delay: time.Millisecond})(t, db); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, publishes(notify.Message{ID: id, Key: "k", IfExists: notify.Replace, Delay: time.Millisecond})(t, db))
 	}
 }
 
@@ -286,9 +276,7 @@ func isDropped(t *testing.T, db *notify.Store) {
 
 // isArchived registers an archive, also of what is acknowledged, and a listener to deaths.
 func isArchived(t *testing.T, db *notify.Store) {
-	if err := db.Home().OpenArchive(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().OpenArchive(t.Context(), 10))
 	storetest.Set(t, db, mail, notify.SettingsChange{ArchiveAcked: new(true)})
 	if _, _, err := db.Home().Register(t.Context(), "mourner", store.Registration{Pattern: record.DeadPrefix + mail, From: "now"}); err != nil {
 		t.Fatal(err)
@@ -303,9 +291,7 @@ func archived(t *testing.T, db *notify.Store) {
 		return
 	}
 	got, err := s.Endings(t.Context(), 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	left := db.Client().HExists(t.Context(), keys.Messages(), mail+":a").Val()
 	dead := db.Client().ZScore(t.Context(), keys.Dead(mail), mail+":a").Err() == nil
 	leased := db.Client().ZScore(t.Context(), keys.Leased(), mail+":a").Err() == nil
@@ -327,9 +313,7 @@ func isUnique(t *testing.T, db *notify.Store) {
 func isOver(t *testing.T, db *notify.Store) {
 	storetest.Publish(t, db, notify.Message{Topic: mail, ID: "a", Body: []byte("a"), UniqueFor: time.Millisecond})
 	d := claimIt(t, db)
-	if err := d.Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, d.Ack(t.Context()))
 	storetest.Eventually(t, "its id is free", func() bool {
 		_, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, "a")
 		return errors.Is(err, notify.ErrNotFound)
@@ -347,9 +331,7 @@ func both(one, two func(*testing.T, *notify.Store)) func(*testing.T, *notify.Sto
 func leaseEnds(t *testing.T, db *notify.Store) {
 	storetest.Eventually(t, "its lease ends", func() bool {
 		now, err := db.Client().Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		n, err := db.Client().ZCount(t.Context(), db.Keys().Leased(), "-inf", fmt.Sprint(now.UnixMicro())).Result()
 		return err == nil && n == 1
 	})
@@ -410,9 +392,7 @@ func publishes(m notify.Message) func(*testing.T, *notify.Store) error {
 // ready returns a call as what prepares another one.
 func ready(call func(*testing.T, *notify.Store) error) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
-		if err := call(t, db); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, call(t, db))
 	}
 }
 
@@ -485,9 +465,7 @@ func announced(t *testing.T, db *notify.Store) {
 	if err != nil && !errors.Is(err, notify.ErrExists) {
 		t.Error(err)
 	}
-	if err := cancelOf("new")(t, db); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, cancelOf("new")(t, db))
 }
 
 func reschedules(delay time.Duration) func(*testing.T, *notify.Store) error {
@@ -498,9 +476,7 @@ func reschedules(delay time.Duration) func(*testing.T, *notify.Store) error {
 }
 
 func atOnce(t *testing.T, db *notify.Store) {
-	if err := reschedules(0)(t, db); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, reschedules(0)(t, db))
 }
 
 func cancelOf(id string) func(*testing.T, *notify.Store) error {
@@ -530,9 +506,7 @@ func pausesSoon(t *testing.T, db *notify.Store) error {
 }
 
 func isPaused(t *testing.T, db *notify.Store) {
-	if err := pausesSoon(t, db); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, pausesSoon(t, db))
 }
 
 // resumed checks that a pause, if it began, has its end where the carrier finds it.
@@ -559,9 +533,7 @@ func isOverdue(ids ...string) func(*testing.T, *notify.Store) {
 		storetest.Publish(t, db, all...)
 		storetest.Eventually(t, "they are overdue", func() bool {
 			now, err := db.Client().Time(t.Context()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			n, err := db.Client().ZCount(t.Context(), db.Keys().ScheduledTopics(), "-inf", fmt.Sprint(now.UnixMilli())).Result()
 			return err == nil && n == 1
 		})
@@ -574,9 +546,7 @@ func isDead(id string) func(*testing.T, *notify.Store) {
 	return func(t *testing.T, db *notify.Store) {
 		isReady(id)(t, db)
 		d := claimIt(t, db)
-		if _, err := d.Bury(t.Context(), "a test"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(d.Bury(t.Context(), "a test")))
 	}
 }
 
@@ -591,9 +561,7 @@ func isLeased(id string) func(*testing.T, *notify.Store) {
 func isTold(t *testing.T, db *notify.Store) {
 	isReady("a")(t, db)
 	d := claimIt(t, db)
-	if err := d.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40}), record.MinLease); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, d.Extend(store.WithProgress(t.Context(), store.Progress{Percent: 40}), record.MinLease))
 }
 
 // stops cancels the message a, which is leased.
@@ -604,9 +572,7 @@ func stops(t *testing.T, db *notify.Store) error {
 
 // isStopped cancels the message a, which is leased.
 func isStopped(t *testing.T, db *notify.Store) {
-	if err := stops(t, db); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, stops(t, db))
 }
 
 // isLeasedForGood leases the message a, which has no time to live.
@@ -650,9 +616,7 @@ func held(t *testing.T, db *notify.Store) subscribers.Delivery {
 		t.Fatalf("leased are %v, %v", all, err)
 	}
 	topic, id, err := record.SplitMember(all[0].Member.(string))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return *subscriberstest.Claimer(t, db).Delivery(topic, id, subscribers.Receipt(all[0].Score))
 }
 
@@ -666,9 +630,7 @@ func carries(t *testing.T, db *notify.Store) error {
 		}
 	})
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return c.Run(ctx)
 }
 
@@ -681,20 +643,14 @@ var writing = regexp.MustCompile(`(?i) lua\] "(set|del|hset|hdel|hsetnx|hincrby|
 func (h halfway) writes(t *testing.T, server *redisserver.Server) []write {
 	db := h.store(t, server)
 	conn, err := net.Dial("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close()
 	end, lines := notify.NewID(), bufio.NewScanner(conn)
 	fmt.Fprint(conn, "MONITOR\r\n")
 	for lines.Scan() && lines.Text() != "+OK" {
 	}
-	if err := h.call(t, db); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Client().Echo(t.Context(), end).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, h.call(t, db))
+	storetest.Must(t, db.Client().Echo(t.Context(), end).Err())
 	var all []write
 	for lines.Scan() && !strings.Contains(lines.Text(), end) {
 		found := writing.FindStringSubmatch(lines.Text())
@@ -756,9 +712,7 @@ func (h halfway) stopAt(t *testing.T, server *redisserver.Server, at write) {
 func mustCarrier(t *testing.T, db *notify.Store) *carrier.Carrier {
 	t.Helper()
 	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease, Sweep: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return c
 }
 
@@ -767,9 +721,7 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 	t.Helper()
 	name := strings.ToLower(notify.NewID())
 	rule := []any{"ACL", "SETUSER", name, "reset", "on", ">secret", "~*", "&*", "+@all"}
-	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), rule...).Err())
 	limited := openAt(t, strings.Replace(server.URL(), "redis://", "redis://"+name+":secret@", 1), db.Keys().Prefix())
 	storetest.Found(t, limited)
 	rule = []any{"ACL", "SETUSER", name, "-" + at.command}
@@ -784,17 +736,13 @@ func lacking(t *testing.T, server *redisserver.Server, db *notify.Store, at writ
 			rule = append(rule, "(+"+at.command+" ~"+key+")")
 		}
 	}
-	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), rule...).Err())
 	return limited
 }
 
 func findings(t *testing.T, db *notify.Store, apply bool) (all []repair.Finding) {
 	t.Helper()
-	if _, err := repair.Run(t.Context(), db, repair.Options{Apply: apply}, func(f repair.Finding) { all = append(all, f) }); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(repair.Run(t.Context(), db, repair.Options{Apply: apply}, func(f repair.Finding) { all = append(all, f) })))
 	return all
 }
 
@@ -807,9 +755,7 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 		var ds []subscribers.Delivery
 		for _, of := range []string{mail, mailBranch} {
 			some, err := c.Claim(t.Context(), of, subscribers.ClaimOptions{Max: 10, Lease: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			ds = append(ds, some...)
 		}
 		for _, d := range ds {
@@ -819,9 +765,7 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 			if got[d.ID] = true; string(d.Body) != d.ID {
 				t.Errorf("the body of %s is %q", d.ID, d.Body)
 			}
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, d.Ack(t.Context()))
 		}
 		return !slices.ContainsFunc(h.stays, func(id string) bool {
 			info, err := storetest.Inspector(t, db).Inspect(t.Context(), mail, id)
@@ -830,9 +774,7 @@ func (h halfway) delivered(t *testing.T, db *notify.Store) {
 		})
 	})
 	page, err := storetest.Inspector(t, db).List(t.Context(), mail, notify.Dead, 10, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, letter := range page.Messages {
 		if letter.Fault != nil {
 			t.Errorf("%s is dead of %q: %v", letter.ID, letter.Reason, letter.Fault)

@@ -57,9 +57,7 @@ func TestKept(t *testing.T) {
 				t.Fatal(ds, err)
 			}
 			do(t, store, "HSET", "attempts", "orders:kept", "1\n1 - - no")
-			if _, err := ds[0].AckWith(t.Context(), notify.AckResult{Body: []byte("x"), Keep: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, storetest.ErrOf(ds[0].AckWith(t.Context(), notify.AckResult{Body: []byte("x"), Keep: time.Hour})))
 			test.damage(t, store)
 			for _, apply := range []bool{false, true} {
 				got, _ := run(t, store, apply)

@@ -42,9 +42,7 @@ func TestNothingIsFoundUnderLoad(t *testing.T) {
 	c, err := carrier.New(store, carrier.Options{
 		KeepCount: 100, KeepAge: carrier.MinKeepAge, KeepDeadAge: carrier.MinKeepAge, KeepDeadCount: 10, KeepTopics: carrier.MinKeepAge, Sweep: carrier.MinSweep,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	crew.Go(func() { must(t, c.Run(ctx)) })
 	for range 3 {
 		crew.Go(func() { again(ctx, func(ctx context.Context) { must(t, work(ctx, store, &handled)) }) })
@@ -80,9 +78,7 @@ func again(ctx context.Context, f func(context.Context)) {
 }
 
 func must(t *testing.T, err error) {
-	if err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, err)
 }
 
 // work handles messages until ctx ends: most succeed, some fail, some are buried.
@@ -180,14 +176,10 @@ func TestRepairsBesideALoad(t *testing.T) {
 	var mu sync.Mutex
 	published, handled := make(map[string]bool), make(map[string]bool)
 	c, err := carrier.New(store, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for n := range loadTopics {
 		err := sub.Handle(topicOf(n), func(_ context.Context, d *subscribers.Delivery) error {
 			mu.Lock()
@@ -195,9 +187,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 			handled[d.ID] = true
 			return nil
 		}, subscribers.HandleOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 	storetest.Run(t, sub.Run)
 

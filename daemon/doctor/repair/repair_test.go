@@ -59,9 +59,7 @@ func run(t testing.TB, store *notify.Store, apply bool) ([]string, repair.Summar
 			t.Errorf("%+v", f)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	slices.Sort(found)
 	return found, sum
 }
@@ -71,9 +69,7 @@ func contents(t *testing.T, store *notify.Store) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	keys, err := store.Client().Keys(t.Context(), store.Keys().Base()+"*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, key := range keys {
 		if strings.Contains(key, "}:room:") {
 			continue
@@ -100,9 +96,7 @@ func fill(t *testing.T, store *notify.Store) {
 		return &got[0]
 	}
 	hand("leased", notify.Message{})
-	if _, err := hand("dead", notify.Message{}).Bury(t.Context(), "no such order"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(hand("dead", notify.Message{}).Bury(t.Context(), "no such order")))
 	again := hand("again", notify.Message{TTL: time.Hour})
 	storetest.Publish(
 		t, store,
@@ -132,23 +126,17 @@ func without(ids ...string) []string {
 func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	t.Helper()
 	for _, topic := range []string{"orders", "mail", "ledger"} {
-		if _, err := storetest.Inspector(t, store).Requeue(t.Context(), topic, storetest.Dead(t, store, topic)...); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(storetest.Inspector(t, store).Requeue(t.Context(), topic, storetest.Dead(t, store, topic)...)))
 	}
 	storetest.RingAlone(t, store, "orders", "mail", "ledger") // a hand-over that ends comes twice
 	var mu sync.Mutex
 	var got []string
 	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, c.Run)
 	defer stop()
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, topic := range []string{"orders", "mail", "ledger"} {
 		err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 			mu.Lock()
@@ -156,9 +144,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 			got = append(got, d.ID)
 			return nil
 		}, subscribers.HandleOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 	defer storetest.Run(t, sub.Run)()
 	storetest.Eventually(t, "all are handled", func() bool {
@@ -166,9 +152,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 		return err == nil && n == 0
 	})
 	log, err := store.Client().XRange(t.Context(), store.Keys().Log("orders"), "-", "+").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	mu.Lock()
 	defer mu.Unlock()
 	for _, entry := range log {
@@ -176,9 +160,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	}
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("delivered (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "delivered", want, got)
 	storetest.Empty(t, store)
 }
 
@@ -448,45 +430,33 @@ func TestHooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := shard.OpenArchive(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, shard.OpenArchive(t.Context(), 10))
 	storetest.Publish(t, db, notify.Message{Topic: "orders", ID: "x"})
 	ds, err := subscriberstest.Claimer(t, db).Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1})
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
-	if _, err := ds[0].Bury(t.Context(), "no"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no")))
 	check := func(apply bool) (found []string) {
 		t.Helper()
-		if _, err := repair.Run(t.Context(), db, repair.Options{Apply: apply}, func(f repair.Finding) {
+		storetest.Must(t, storetest.ErrOf(repair.Run(t.Context(), db, repair.Options{Apply: apply}, func(f repair.Finding) {
 			found = append(found, fmt.Sprintf("%s %s %s: %s", f.Fault, f.Name, f.Key, f.Remedy))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})))
 		slices.Sort(found)
 		return found
 	}
 	right := func() map[string]string { return db.Client().HGetAll(t.Context(), db.Keys().Hooks()).Val() }
 	want := map[string]string{"$dead.orders": "2", "$dead.>": "1"}
-	if diff := gocmp.Diff(want, right()); diff != "" {
-		t.Errorf("hooks (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "hooks", want, right())
 	if found := check(false); len(found) != 0 {
 		t.Error(found)
 	}
 	do(t, db, "DEL", "hooks")
 	do(t, db, "HSET", "hooks", "$dead.orders", 7)
 	for _, apply := range []bool{false, true} {
-		if diff := gocmp.Diff([]string{"count $dead.> hooks: set to 1", "count $dead.orders hooks: set to 2"}, check(apply)); diff != "" {
-			t.Errorf("findings (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "findings", []string{"count $dead.> hooks: set to 1", "count $dead.orders hooks: set to 2"}, check(apply))
 	}
-	if diff := gocmp.Diff(want, right()); diff != "" {
-		t.Errorf("hooks after the repair (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "hooks after the repair", want, right())
 	for _, name := range []string{"a", "b", "c", "d"} {
 		if there, err := shard.Unregister(t.Context(), name); !there || err != nil {
 			t.Error(there, err)
@@ -510,9 +480,7 @@ func TestDamages(t *testing.T) {
 
 			before := contents(t, store)
 			got, sum := run(t, store, false)
-			if diff := gocmp.Diff(test.found, got); diff != "" {
-				t.Errorf("found (-want +got):\n%s", diff)
-			}
+			storetest.Same(t, "found", test.found, got)
 			if sum.Found != len(got) || sum.Repairable != len(got) || sum.Repaired != 0 {
 				t.Errorf("it sums up: %+v", sum)
 			}
@@ -544,9 +512,7 @@ func TestDamages(t *testing.T) {
 func TestListenersGoOn(t *testing.T) {
 	store := open(t)
 	c, err := carrier.New(store, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, c.Run)
 	l := subscriberstest.Listener(t, store)
 	listen := func(ctx context.Context, received chan<- string) error {
@@ -614,9 +580,7 @@ func TestReasonStays(t *testing.T) {
 	do(t, store, "ZADD", "dead:_", 1, "orders:dead")
 	got, _ := run(t, store, true)
 	want := []string{"other topic orders:dead dead:_", "other topic orders:dead dead:mail"}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("found (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "found", want, got)
 	reason, err := store.Client().HGet(t.Context(), store.Keys().Deaths(), "orders:dead").Result()
 	if err != nil || reason != "no such order" {
 		t.Errorf("the reason is %q, %v", reason, err)
@@ -633,9 +597,7 @@ func TestHandoverIsInPlace(t *testing.T) {
 			t.Errorf("repair finds %q", found)
 		}
 	}
-	if diff := gocmp.Diff(before, contents(t, store)); diff != "" {
-		t.Errorf("repair changed (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "repair changed", before, contents(t, store))
 	for list, cursor := storetest.Inspector(t, store), ""; ; {
 		page, err := list.List(t.Context(), mail, notify.Leased, 1, cursor)
 		if err != nil || cursor == "" && len(page.Messages) != 1 || len(page.Messages) > 0 && page.Messages[0].Fault != nil {
@@ -645,9 +607,7 @@ func TestHandoverIsInPlace(t *testing.T) {
 			break
 		}
 	}
-	if err := confirms(t, store); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, confirms(t, store))
 }
 
 // Repair knows every key of Bellhop, so it reports none as another program's.
@@ -677,9 +637,7 @@ func TestEveryKeyIsKnown(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 }
 
 // Foreign keys and records are reported and left unchanged.
@@ -730,9 +688,7 @@ func TestForeignPlaces(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			if !slices.Contains(repaired, "orders:lost") {
 				t.Errorf("repaired is %v", repaired)
 			}
@@ -765,9 +721,7 @@ func TestRandomDamage(t *testing.T) {
 				t.Errorf("found again: %v, %+v", got, sum)
 			}
 			left, err := store.Client().HKeys(t.Context(), store.Keys().Messages()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			want := []string{}
 			for _, member := range left {
 				_, id, _ := strings.Cut(member, ":")
@@ -796,9 +750,7 @@ func harm(t *testing.T, store *notify.Store, random *rand.Rand, key string) {
 	t.Helper()
 	name := strings.TrimPrefix(key, store.Keys().Base())
 	kind, err := store.Client().Type(t.Context(), key).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var members []string
 	command := map[string]string{"zset": "ZREM", "set": "SREM", "hash": "HDEL"}[kind]
 	switch kind {
@@ -809,9 +761,7 @@ func harm(t *testing.T, store *notify.Store, random *rand.Rand, key string) {
 	case "hash":
 		members, err = store.Client().HKeys(t.Context(), key).Result()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	slices.Sort(members)
 	switch random.IntN(5) {
 	case 0:

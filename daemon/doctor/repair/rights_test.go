@@ -19,9 +19,7 @@ func limitedTo(t *testing.T, db *notify.Store, rights string) *notify.Store {
 	for _, word := range strings.Fields(rights) {
 		rule = append(rule, word)
 	}
-	if err := db.Client().Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Do(t.Context(), rule...).Err())
 	url := strings.Replace(storetest.URL(), "redis://", "redis://"+name+":secret@", 1)
 	return storetest.With(t, notify.Config{URL: url, Prefix: db.Prefix()})
 }

@@ -29,15 +29,11 @@ func TestSchedules(t *testing.T) {
 	find := func(apply bool) (all []string) {
 		t.Helper()
 		_, err := repair.Run(ctx, db, repair.Options{Apply: apply}, func(f repair.Finding) { all = append(all, f.String()+"; "+f.Remedy) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		slices.Sort(all)
 		return all
 	}
-	if err := shard.PauseSchedule(ctx, mail, "paused", store.AnyRevision); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, shard.PauseSchedule(ctx, mail, "paused", store.AnyRevision))
 	if found := find(false); len(found) > 0 {
 		t.Errorf("of whole ones: %v", found)
 	}
@@ -48,9 +44,7 @@ func TestSchedules(t *testing.T) {
 		client.Do(ctx, "ZADD", keys.Schedules(), 1, mail+":nothing", 2, "foreign").Err(),
 		client.ZRem(ctx, keys.Alarms(), "/").Err(),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	here := func(key string) string { return key[len(keys.Base()):] }
 	if storetest.Shards() > 1 {
 		here = func(key string) string { return "{" + keys.Tag() + "}:" + key[len(keys.Base()):] }
@@ -74,9 +68,7 @@ func TestSchedules(t *testing.T) {
 		t.Errorf("once repaired: %v", found)
 	}
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	for _, name := range []string{"whole", "unlisted", "unstated"} {
 		storetest.Eventually(t, name+" is filled", func() bool {

@@ -35,15 +35,11 @@ func TestTrial(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute) // longer than a busy machine keeps a node waiting
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)
 	store := openAt(t, cluster.URL(), "")
 	for _, key := range []string{"a", "b", "c", "bellhop:other"} {
-		if err := store.Client().Set(t.Context(), key, "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().Set(t.Context(), key, "x", 0).Err())
 	}
 	fill(t, store)
 	do(t, store, "DEL", "scheduled:orders")
@@ -65,12 +61,8 @@ func TestCluster(t *testing.T) {
 func await(t *testing.T, store *notify.Store, topic string) (stop func()) {
 	t.Helper()
 	sub, err := subscribers.NewSubscriber(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}))
 	before := store.Client().ZCard(t.Context(), store.Keys().Waiting(topic)).Val()
 	stop = storetest.Run(t, sub.Run)
 	storetest.Eventually(t, "it waits", func() bool {

@@ -52,9 +52,7 @@ func TestSettings(t *testing.T) {
 			}
 		}
 		before := contents(t, db)
-		if _, err := repair.Run(t.Context(), db, repair.Options{}, on); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(repair.Run(t.Context(), db, repair.Options{}, on)))
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}

@@ -103,9 +103,7 @@ func TestWrongShardAndRoot(t *testing.T) {
 func TestAMasterIsAway(t *testing.T) {
 	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)
 	db, topics := sharded(t, cluster.URL())
 	var away []int
