@@ -20,12 +20,10 @@ func handled(b testing.TB, db *notify.Store, topic string, on func(*subscribers.
 	b.Helper()
 	sub, err := subscribers.NewSubscriber(db)
 	storetest.Must(b, err)
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(b, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		on(d)
 		return nil
-	}, subscribers.HandleOptions{Concurrency: 32}); err != nil {
-		b.Fatal(err)
-	}
+	}, subscribers.HandleOptions{Concurrency: 32}))
 	storetest.Run(b, sub.Run)
 	storetest.Eventually(b, "it waits for messages", func() bool { return counts(b, db, topic).Waiting > 0 })
 }

@@ -26,13 +26,9 @@ func TestRunArchives(t *testing.T) {
 	server, raw := databasetest.Server(t)
 	server.Stop()
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte(postgres.Password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, []byte(postgres.Password+"\n"), 0o600))
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	u.User = url.UserPassword(postgres.User, "outdated")
 	c := config(t, storetest.URL())
 	c.ArchiveURL, c.ArchivePasswordFile, c.LogLevel = daemon.DatabaseURL(u.String()), file, -4
@@ -50,12 +46,8 @@ func TestRunArchives(t *testing.T) {
 		ds, err = subscriberstest.Claimer(t, s).Claim(t.Context(), "orders", subscribers.ClaimOptions{Max: 1, Lease: time.Minute})
 		return err == nil && len(ds) == 1
 	})
-	if _, err := ds[0].Bury(t.Context(), "no such tenant"); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no such tenant")))
+	storetest.Must(t, server.Restart(t.Context()))
 	a := archivetest.Open(t, s, c.Archive(nil))
 	storetest.Eventually(t, "it is archived", func() bool {
 		page, err := a.Search(t.Context(), archive.Query{Reason: "no such tenant"}, 1, "", false)
@@ -91,9 +83,7 @@ func TestRunWithoutArchive(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("claimed %d, %v", len(ds), err)
 	}
-	if _, err := ds[0].Bury(t.Context(), "no such tenant"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "no such tenant")))
 	if n, err := s.Client().Exists(t.Context(), s.KeysOf("orders").Endings(), s.KeysOf("orders").Extras()).Result(); n != 0 || err != nil {
 		t.Errorf("%d keys of an archive are there, %v", n, err)
 	}

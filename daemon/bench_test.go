@@ -55,19 +55,15 @@ func startRemote(b *testing.B, settings ...string) *remote {
 	env := append(os.Environ(), asDaemon+"=1", "BELLHOP_LOG_LEVEL=error", "BELLHOP_REDIS_URL="+redis.URL(),
 		fmt.Sprintf("BELLHOP_LISTEN=127.0.0.1:%d", port))
 	r.Process, err = child.Start(child.Program{Path: os.Args[0], Name: "daemon", Output: os.Stderr, Env: append(env, settings...)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, err)
 	b.Cleanup(r.Stop)
 	transport := &http.Transport{MaxIdleConnsPerHost: 10_000, DisableCompression: true}
 	b.Cleanup(transport.CloseIdleConnections)
 	r.Client.Transport = transport
-	if err := r.Await(b.Context(), storetest.Deadline, func(ctx context.Context) error {
+	storetest.Must(b, r.Await(b.Context(), storetest.Deadline, func(ctx context.Context) error {
 		_, err := r.call(ctx, "GET", "/readyz", nil)
 		return err
-	}); err != nil {
-		b.Fatal(err)
-	}
+	}))
 	return r
 }
 
@@ -179,9 +175,7 @@ func BenchmarkStreams(b *testing.B) {
 	defer stop()
 	for range streams {
 		stream, err := r.open(ctx, "GET", "/v1/topics/news/broadcasts", nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, err)
 		reading.Go(func() { read(stream, received) })
 	}
 	r.shows("bellhop_http_streams", streams)
@@ -191,9 +185,7 @@ func BenchmarkStreams(b *testing.B) {
 	for b.Loop() {
 		for range rounds {
 			p, err := pub.Broadcast(b.Context(), notify.Message{Topic: "news", Body: storetest.Payload, Delay: 300 * time.Millisecond})
-			if err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, err)
 			first.Add(storetest.Receive(b, "a broadcast", received).Sub(p.Due))
 			var at time.Time
 			for range streams - 1 {
@@ -251,9 +243,7 @@ func BenchmarkMillionTopics(b *testing.B) {
 		})
 		for range calls {
 			<-ticker.C
-			if err := timed(&answers, "GET", path, nil); err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, timed(&answers, "GET", path, nil))
 		}
 		stop()
 		answers.Report(b, name)

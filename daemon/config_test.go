@@ -45,9 +45,7 @@ func set(t *testing.T, vars map[string]string) {
 func TestDefaults(t *testing.T) {
 	set(t, nil)
 	got, err := daemon.Load(os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	want := daemon.Config{
 		RedisURL: reach.DefaultURL, Prefix: script.DefaultPrefix, MemoryShare: reach.DefaultMemoryShare, Listen: daemon.DefaultListen, Console: true, MetricsTopics: 100,
 		CarrierLease: carrier.DefaultLease, CarrierBatch: carrier.DefaultBatch,
@@ -68,9 +66,7 @@ func TestDefaults(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("from-the-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(password, []byte("from-the-file\n"), 0o600))
 	creds, ca := natsFiles(t)
 	tokens, cert, key := httpFiles(t)
 	vars := map[string]string{
@@ -90,9 +86,7 @@ func TestSettings(t *testing.T) {
 	}
 	set(t, vars)
 	c, err := daemon.Load(os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	settings := c.Settings(os.Environ())
 	if len(settings) != len(vars) {
 		t.Errorf("%d settings, the test knows %d", len(settings), len(vars))
@@ -154,23 +148,17 @@ func natsFiles(t *testing.T) (creds, ca string) {
 	t.Helper()
 	account, errAccount := nkeys.CreateAccount()
 	user, errUser := nkeys.CreateUser()
-	if err := errors.Join(errAccount, errUser); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(errAccount, errUser))
 	name, errName := user.PublicKey()
 	seed, errSeed := user.Seed()
 	claims, errClaims := jwt.NewUserClaims(name).Encode(account)
 	text, errText := jwt.FormatUserConfig(claims, seed)
-	if err := errors.Join(errName, errSeed, errClaims, errText); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(errName, errSeed, errClaims, errText))
 	server := httptest.NewTLSServer(nil)
 	server.Close()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	creds, ca = filepath.Join(t.TempDir(), "creds"), filepath.Join(t.TempDir(), "ca.pem")
-	if err := errors.Join(os.WriteFile(creds, text, 0o600), os.WriteFile(ca, certificate, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(os.WriteFile(creds, text, 0o600), os.WriteFile(ca, certificate, 0o600)))
 	return creds, ca
 }
 
@@ -180,15 +168,11 @@ func httpFiles(t *testing.T) (tokens, cert, key string) {
 	server := httptest.NewTLSServer(nil)
 	server.Close()
 	private, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
 	return write("tokens", []byte("shop 0123456789abcdef publish >\n")),
@@ -321,9 +305,7 @@ func TestEachFaultOfNATS(t *testing.T) {
 // A pipe in the place of a file is refused at once, without waiting for a writer.
 func TestFilesThatArePipes(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	for _, test := range []map[string]string{
 		{"BELLHOP_TOKENS_FILE": pipe},
 		{"BELLHOP_TLS_CERT_FILE": pipe, "BELLHOP_TLS_KEY_FILE": pipe},
@@ -376,16 +358,12 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		database := "postgres://u:" + secret + "@a/d?sslpassword=" + secret
 		set(t, map[string]string{"BELLHOP_REDIS_URL": urls[0], "BELLHOP_NATS_URL": urls[1], "BELLHOP_ARCHIVE_URL": database, "BELLHOP_OUTBOX_URL": database + " postgres://u:" + secret + "@b/d"})
 		c, err := daemon.Load(os.Environ())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		var log strings.Builder
 		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "archive", c.ArchiveURL, "config", c)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "url", c.RedisURL, "nats", c.NatsURL, "archive", c.ArchiveURL, "config", c)
 		asJSON, err := json.Marshal([]any{c, c.Settings(os.Environ())})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		printed := fmt.Sprintf("%v %+v %#v %s %q %s %q %s %q %v", c, c, c, c.RedisURL, c.RedisURL, c.NatsURL, c.NatsURL, c.ArchiveURL, c.ArchiveURL, c.Settings(os.Environ())) + string(asJSON) + log.String()
 		if strings.Contains(printed, secret) {
 			t.Errorf("the password is printed: %s", printed)

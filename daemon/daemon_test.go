@@ -46,9 +46,7 @@ func config(t *testing.T, url string) daemon.Config {
 		"BELLHOP_SHARDS": strconv.Itoa(storetest.Shards()),
 	})
 	c, err := daemon.Load(os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return c
 }
 
@@ -95,9 +93,7 @@ func TestRunWaitsForRedis(t *testing.T) {
 		return strings.Contains(log.String(), "cannot stand for election") && strings.Contains(log.String(), "cannot subscribe to redis")
 	})
 	again, err := server.Restart(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer again.Stop()
 	elected(t, storetest.At(t, again.URL(), c.Prefix))
 	stop()
@@ -129,9 +125,7 @@ func TestRunRefusesUnfitRedis(t *testing.T) {
 // Settings of all parts are checked before anything is opened: here a port that is in use.
 func TestRunChecksBeforeItListens(t *testing.T) {
 	used, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer used.Close()
 	c := config(t, storetest.URL())
 	c.Listen, c.NatsURL = used.Addr().String(), "http://nowhere"
@@ -145,9 +139,7 @@ func TestRunChecksBeforeItListens(t *testing.T) {
 func startNATS(t *testing.T, port int) *server.Server {
 	t.Helper()
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Vacated(t, port) // if another one was there
 	go n.Start()
 	t.Cleanup(func() { stopNATS(n) })
@@ -188,18 +180,14 @@ func TestRunBesideNATS(t *testing.T) {
 	for range 2 {
 		n := startNATS(t, port)
 		conn, err := nats.Connect(url, nats.NoReconnect(), nats.Timeout(storetest.Deadline))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		answers(t, conn)
 		conn.Close()
 		stopNATS(n)
 	}
 	startNATS(t, port)
 	conn, err := nats.Connect(url, nats.Timeout(storetest.Deadline))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close()
 	answers(t, conn)
 	stop()
@@ -220,9 +208,7 @@ func TestRunBesideNATS(t *testing.T) {
 // Serving tokens to other machines without TLS logs a warning that they can be read on the way.
 func TestRunWarnsOfPlainTokens(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(tokens, []byte("a token-of-a-0123456789 admin >\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(tokens, []byte("a token-of-a-0123456789 admin >\n"), 0o600))
 	for address, warned := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true} {
 		c := config(t, storetest.URL())
 		c.Listen, c.TokensFile = address, tokens

@@ -9,16 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 func TestPageOfTheEnvironment(t *testing.T) {
 	got, err := os.ReadFile("../systemd/bellhop.env")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(daemon.EnvironmentFile(), string(got)); diff != "" {
-		t.Errorf("systemd/bellhop.env differs from the settings; run make generate (-want +got):\n%s", diff)
-	}
+	storetest.Must(t, err)
+	storetest.Same(t, "systemd/bellhop.env differs from the settings; run make generate", daemon.EnvironmentFile(), string(got))
 	for line := range strings.Lines(string(got)) {
 		if len(line) > 100 {
 			t.Errorf("a line is too long to be read: %s", line)
@@ -37,17 +34,11 @@ func TestEnvironmentFileShowsDefaults(t *testing.T) {
 	}
 	set(t, nil)
 	want, err := daemon.Load(os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	set(t, vars)
 	got, err := daemon.Load(os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.Settings(os.Environ()), got.Settings(os.Environ()), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore())); diff != "" {
-		t.Errorf("with each # removed (-want +got):\n%s", diff)
-	}
+	storetest.Must(t, err)
+	storetest.Same(t, "with each # removed", want.Settings(os.Environ()), got.Settings(os.Environ()), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Source" }, cmp.Ignore()))
 }
 
 func TestCredentials(t *testing.T) {
@@ -59,9 +50,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("without a credential the file is %q, %v", c.RedisPasswordFile, err)
 	}
 	file := filepath.Join(dir, "bellhop.redis-password")
-	if err := os.WriteFile(file, []byte("secret\n"), 0o400); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, []byte("secret\n"), 0o400))
 	if c, err = daemon.Load(os.Environ()); err != nil || c.RedisPasswordFile != file {
 		t.Errorf("with a credential the file is %q, %v", c.RedisPasswordFile, err)
 	}

@@ -25,9 +25,7 @@ func BenchmarkFoundTopics(b *testing.B) {
 		r.rests(seconds, "without")
 		p := store.Push{Name: "crm", Topics: []string{"order.*"}, URL: "https://crm.example"}
 		p.Secrets = []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
-		if err := r.store.Home().PutPush(b.Context(), p); err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, r.store.Home().PutPush(b.Context(), p))
 		r.shows("bellhop_push_topics", topics)
 		r.rests(seconds, "found")
 	}
@@ -65,15 +63,11 @@ func (r *remote) beats(n int) {
 func (r *remote) commands() (n int) {
 	r.b.Helper()
 	stats, err := r.store.Client().Info(r.b.Context(), "commandstats").Result()
-	if err != nil {
-		r.b.Fatal(err)
-	}
+	storetest.Must(r.b, err)
 	for line := range strings.Lines(stats) {
 		if _, rest, ok := strings.Cut(line, ":calls="); ok {
 			var calls int
-			if _, err := fmt.Sscan(strings.SplitN(rest, ",", 2)[0], &calls); err != nil {
-				r.b.Fatal(err)
-			}
+			storetest.Must(r.b, storetest.ErrOf(fmt.Sscan(strings.SplitN(rest, ",", 2)[0], &calls)))
 			n += calls
 		}
 	}

@@ -31,9 +31,7 @@ import (
 func TestTableHasAllKeys(t *testing.T) {
 	master := storetest.Server(t)
 	replica, err := master.Replica(t.Context(), redisserver.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(replica.Stop)
 	port := storetest.Port(t)
 	startNATS(t, port)
@@ -45,14 +43,10 @@ func TestTableHasAllKeys(t *testing.T) {
 	s := storetest.With(t, notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80, Shards: c.Shards})
 	elected(t, s)
 	standby, err := carrier.New(s, carrier.Options{Name: "standby"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, standby.Run)
 	conn, err := nats.Connect(string(c.NatsURL), nats.Timeout(storetest.Deadline))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(conn.Close)
 
 	storeAll(t, s)
@@ -68,9 +62,7 @@ func storeAll(t *testing.T, s *notify.Store) {
 	if err := s.Of("mail").OpenArchive(t.Context(), 100); err != nil { // which no daemon here empties
 		t.Fatal(err)
 	}
-	if _, err := s.Of("mail").BeginRelay(t.Context(), store.Relay{Outbox: "shop", Token: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(s.Of("mail").BeginRelay(t.Context(), store.Relay{Outbox: "shop", Token: "t"})))
 	storetest.Publish(t, s, notify.Message{Topic: "mail", ID: "row", Group: "import", Delay: time.Hour})
 	claimer := subscriberstest.Claimer(t, s)
 	hand := func() *subscribers.Delivery {
@@ -97,21 +89,15 @@ func storeAll(t *testing.T, s *notify.Store) {
 	paused, ended := storetest.Inspector(t, s).Pause(t.Context(), "mail"), s.Home().Logout(t.Context(), "somebody", time.Now().Add(time.Hour))
 	pushed := s.Home().PutPush(t.Context(), store.Push{Name: "crm", Topics: []string{"pushed"}, URL: "https://crm.example", Secrets: []string{"whsec_" + strings.Repeat("A", 32)}})
 	_, _, recurs := s.Of("mail").PutSchedule(t.Context(), &store.Schedule{Topic: "mail", Name: "daily", Spec: calendar.Spec{Cron: "@yearly"}}, store.AnyRevision)
-	if err := errors.Join(buried, nacked, acked, kept, paused, ended, pushed, recurs); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(buried, nacked, acked, kept, paused, ended, pushed, recurs))
 	storetest.Set(t, s, "limited", notify.SettingsChange{Concurrency: new(5), Rate: new(record.PerHour)})
 	storetest.Publish(t, s, notify.Message{Topic: "limited"}, notify.Message{Topic: "limited"})
 	if got, err := claimer.Claim(t.Context(), "limited", subscribers.ClaimOptions{Max: 2, Lease: time.Hour}); err != nil || len(got) != 1 {
 		t.Fatalf("claimed %v, %v", got, err)
 	}
 	sub, err := subscribers.NewSubscriber(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.Handle("idle", func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, sub.Handle("idle", func(context.Context, *subscribers.Delivery) error { return nil }, subscribers.HandleOptions{}))
 	storetest.Run(t, sub.Run)
 }
 
@@ -134,9 +120,7 @@ func listenForEver(t *testing.T, s *notify.Store) {
 	stop()
 	keys := s.KeysOf("news")
 	for key, member := range map[string]string{keys.Held("auditor"): fmt.Sprintf("%d news", int64(at)), keys.Alarms(): "auditor"} {
-		if err := s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: member}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().ZAdd(t.Context(), key, redis.Z{Score: 1, Member: member}).Err())
 	}
 	listen(func(ctx context.Context, _ *subscribers.Broadcast) error {
 		<-ctx.Done()
@@ -153,12 +137,8 @@ func extendOne(t *testing.T, conn *nats.Conn, s *notify.Store) {
 	storetest.Publish(t, s, notify.Message{Topic: "order", Body: []byte("x")})
 	inbox := conn.NewInbox()
 	sub, err := conn.SubscribeSync(inbox)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.PublishRequest("bellhop.claim.order", inbox, nil); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, conn.PublishRequest("bellhop.claim.order", inbox, nil))
 	m, err := sub.NextMsg(storetest.Deadline)
 	if err != nil || m.Reply == "" {
 		t.Fatalf("claimed %+v, %v", m, err)
@@ -186,9 +166,7 @@ func wantKeys(t *testing.T, s *notify.Store) {
 		}
 	})
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Eventually(t, "all keys are there", func() bool {
 		for _, shard := range shards {
 			err := shard.Walk(t.Context(), func(keys []reach.Key) {
@@ -198,9 +176,7 @@ func wantKeys(t *testing.T, s *notify.Store) {
 					}
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 		}
 		return len(missing) == 0 || t.Failed()
 	})

@@ -13,20 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/daemon"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // journal returns a file that the environment declares to be the connection to the journal.
 func journal(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "journal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stat := info.Sys().(*syscall.Stat_t)
 	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", stat.Dev, stat.Ino))
 	return f
@@ -41,9 +38,7 @@ func logged(t *testing.T, f *os.File, format string) string {
 	log.With("topic", "t").WithGroup("g").Warn("three\nlines", "n", 1)
 	log.Error("four")
 	text, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return string(text)
 }
 
@@ -71,9 +66,7 @@ func TestJournalPriorities(t *testing.T) {
 func TestNoPrioritiesElsewhere(t *testing.T) {
 	there := journal(t)
 	f, err := os.Create(filepath.Join(t.TempDir(), "redirected"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer f.Close()
 	for line := range strings.Lines(logged(t, f, "text")) {
 		if !strings.HasPrefix(line, "time=") {

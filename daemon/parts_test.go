@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // stages records what parts do, in order.
@@ -87,9 +89,7 @@ func TestPartsStop(t *testing.T) {
 // Stuck loops and failed reloads of all parts are reported.
 func TestPartsReport(t *testing.T) {
 	var all parts
-	if err := errors.Join(all.alive(), all.reload()); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, errors.Join(all.alive(), all.reload()))
 	a, b := errors.New("a"), errors.New("b")
 	report := func(err error) func() error { return func() error { return err } }
 	all = parts{{}, {alive: report(a), reload: report(b)}, {alive: report(nil)}, {alive: report(b), reload: report(a)}}

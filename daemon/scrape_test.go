@@ -20,9 +20,7 @@ func served(t *testing.T, change func(*daemon.Config)) (scrape func(host, token 
 	c := config(t, storetest.URL())
 	change(&c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, func(ctx context.Context) error {
 		return daemon.Run(ctx, c, daemon.Options{Listeners: []net.Listener{l}})
 	})
@@ -31,21 +29,15 @@ func served(t *testing.T, change func(*daemon.Config)) (scrape func(host, token 
 	return func(host, token string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if r.Host = host; token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
 		resp, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return resp.StatusCode, string(body)
 	}
 }
@@ -53,13 +45,9 @@ func served(t *testing.T, change func(*daemon.Config)) (scrape func(host, token 
 // The settings decide whether Prometheus may scrape, and which topics it sees.
 func TestRunIsScraped(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(tokens, []byte("prometheus prometheus-0123456789 metrics >\nshop shop-0123456789abcdef publish >\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(tokens, []byte("prometheus prometheus-0123456789 metrics >\nshop shop-0123456789abcdef publish >\n"), 0o600))
 	machine, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	const named = `bellhop_published_total{topic="orders"} 0`
 	for _, test := range []struct {
 		name   string

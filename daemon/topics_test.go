@@ -18,9 +18,7 @@ import (
 func settingsOf(t *testing.T, store *notify.Store, topic string) notify.TopicSettings {
 	t.Helper()
 	got, err := storetest.Inspector(t, store).Settings(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return got
 }
 
@@ -119,8 +117,6 @@ func TestSettingsComeBack(t *testing.T) {
 			got, err := store.SettingsOfAll(t.Context())
 			return err == nil && got.Lease == time.Minute && len(got.Own) == 1
 		})
-		if err := store.Client().FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().FlushAll(t.Context()).Err())
 	}
 }

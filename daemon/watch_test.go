@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/daemon/sd"
@@ -29,9 +27,7 @@ func manage(t *testing.T) manager {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	t.Setenv("NOTIFY_SOCKET", name)
 	t.Setenv("WATCHDOG_USEC", "600000000")
@@ -74,9 +70,7 @@ func TestRunTellsSystemd(t *testing.T) {
 	}()
 	wants := func(last string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(append(want, last), manager.until(last)); diff != "" {
-			t.Errorf("reported to systemd (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "reported to systemd", append(want, last), manager.until(last))
 	}
 	wants("READY=1", "STATUS=connecting to Redis at "+server.URL())
 	if all := manager.until("STATUS=waiting for Redis at " + server.URL() + ": dial tcp "); len(all) > 2 || !strings.HasSuffix(all[len(all)-1], "connection refused; start Redis there (systemctl start redis-server), or name another in BELLHOP_REDIS_URL") {

@@ -82,16 +82,14 @@ func receiveDebounced(b *testing.B, db *notify.Store) (*storetest.Lateness, <-ch
 	sub, err := subscribers.NewSubscriber(db)
 	storetest.Must(b, err)
 	late, bodies := new(storetest.Lateness), make(chan string, 10_000)
-	if err := sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(b, sub.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		if last := d.Published.Add(debounced.MaxWait); d.FirstDue.After(last) {
 			b.Errorf("it was due %v after its first publish", d.FirstDue.Sub(d.Published))
 		}
 		bodies <- string(d.Body)
 		late.Add(time.Since(d.FirstDue))
 		return nil
-	}, subscribers.HandleOptions{}); err != nil {
-		b.Fatal(err)
-	}
+	}, subscribers.HandleOptions{}))
 	storetest.Run(b, sub.Run)
 	return late, bodies
 }

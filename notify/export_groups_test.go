@@ -168,9 +168,7 @@ func TestExportOfCompleteGroup(t *testing.T) {
 	m.all("carry\n\thas done left=none acked=1 died=1\n\tis done=scheduled", doneLine, idLine("b"), groupLine)
 	m.all("publish c group=g = complete\n\tpublish another after_group=orders:g = complete\n\tis done=scheduled")
 	storetest.Same(t, "exported again", sortedLines(m.lines), sortedLines(exportedLines(t, m.Player)))
-	if err := m.restore(groupLine); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, m.restore(groupLine))
 	m.all("reschedule done delay=0s = ready\n\tclaim 1 = done\n\tack done\n\tcarry\n\tclaim 1 = nothing\n\tpublish c group=g = complete")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // What a message asks for is an argument each, of a type that any driver has.
@@ -33,9 +34,7 @@ func TestSQL(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 			continue
 		}
-		if diff := cmp.Diff(append([]byte{}, m.Body...), args[1]); diff != "" {
-			t.Errorf("the body (-want +got):\n%s", diff)
-		}
+		storetest.Same(t, "the body", append([]byte{}, m.Body...), args[1])
 		got := query + " " + args[0].(string)
 		for _, arg := range args[2:] {
 			got += " " + fmt.Sprint(arg)

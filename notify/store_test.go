@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
@@ -666,9 +665,7 @@ func TestObserve(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	storetest.Fails(t, "it", storetest.ErrOf(pub.Count(ended, topic)), context.Canceled)
-	if diff := cmp.Diff(map[string]int{"publish": 2, "cancel": 2, "claim": 1}, ran); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "scripts", map[string]int{"publish": 2, "cancel": 2, "claim": 1}, ran)
 	if err := failed["cancel"]; len(failed) != 1 || !notify.Retryable(err) {
 		t.Errorf("failed: %v", failed)
 	}

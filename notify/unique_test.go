@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -132,9 +130,7 @@ func TestBatchKeepsOrder(t *testing.T) {
 	}) {
 		got = append(got, answered(t, r.Publication, r.Err))
 	}
-	if diff := cmp.Diff("created replaced created exists kept replaced", strings.Join(got, " ")); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "outcomes", "created replaced created exists kept replaced", strings.Join(got, " "))
 	if info, err := pub.Inspect(t.Context(), topic, "a"); err != nil || string(info.Body) != "5" {
 		t.Errorf("got %+v, %v", info, err)
 	}

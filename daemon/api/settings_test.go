@@ -16,13 +16,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Each setting has a description, and a valid example.
 func TestSettingFields(t *testing.T) {
-	if diff := cmp.Diff([]string{"attempts", "lease", "backoff_min", "backoff_max", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst", "branches", "branch_ttl"}, fields.Names[notify.SettingsChange]()); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "settings", []string{"attempts", "lease", "backoff_min", "backoff_max", "archive_acked", "paused", "history", "key_concurrency", "on_retry", "on_dead", "concurrency", "rate", "burst", "branches", "branch_ttl"}, fields.Names[notify.SettingsChange]())
 	for _, f := range fields.In[notify.SettingsChange]() {
 		var change notify.SettingsChange
 		if err := f.Set(reflect.ValueOf(&change).Elem(), f.Example); err != nil || f.Doc == "" {
@@ -114,9 +113,7 @@ func TestBadSettings(t *testing.T) {
 	wantFaults(t, "all topics", err, "lease: write a duration", "paused: it is not for all topics together; set it for each one")
 	_, err = api.DecodeSettings(notify.AllTopics, []byte(`{"concurrency":5,"rate":"1/s","burst":null}`))
 	wantFaults(t, "limits of all topics", err, "concurrency: it is not for all topics together; set it for each one", "rate: it is not for all topics together")
-	if _, err := api.DecodeSettings(notify.AllTopics, []byte(`{"paused":null,"lease":"1s"}`)); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, storetest.ErrOf(api.DecodeSettings(notify.AllTopics, []byte(`{"paused":null,"lease":"1s"}`))))
 }
 
 func TestReadSettings(t *testing.T) {

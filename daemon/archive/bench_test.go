@@ -21,22 +21,16 @@ func BenchmarkArchive(b *testing.B) {
 	s, url := storetest.Open(b), databasetest.Database(b)
 	ctx := context.Background()
 	a := archivetest.Open(b, s, archive.Options{URL: url, Room: max(b.N, 1)})
-	if err := s.Of(topic).OpenArchive(ctx, max(b.N, 1)); err != nil {
-		b.Fatal(err)
-	}
+	storetest.Must(b, s.Of(topic).OpenArchive(ctx, max(b.N, 1)))
 	storetest.Fill(b, s, b.N, func(i int) notify.Message {
 		return notify.Message{Topic: topic, Body: make([]byte, 200), ContentType: "application/json", Headers: map[string]string{"Tenant": fmt.Sprint(i % 10), "Trace": "0123456789abcdef"}}
 	})
 	claimer := subscriberstest.Claimer(b, s)
 	for died := 0; died < b.N; {
 		ds, err := claimer.Claim(ctx, topic, subscribers.ClaimOptions{Max: 500, Lease: time.Hour})
-		if err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, err)
 		for _, d := range ds {
-			if _, err := d.Bury(ctx, "the service answered 503"); err != nil {
-				b.Fatal(err)
-			}
+			storetest.Must(b, storetest.ErrOf(d.Bury(ctx, "the service answered 503")))
 		}
 		died += len(ds)
 	}

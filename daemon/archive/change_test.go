@@ -49,9 +49,7 @@ func TestRequeue(t *testing.T) {
 		t.Fatalf("claimed %v, %v", ds, err)
 	}
 	info, err := storetest.Inspector(t, s).Inspect(t.Context(), topic, "m0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	want := full().Record
 	want.Published, want.FirstDue = info.Record.Published, info.Record.FirstDue
 	if diff := cmp.Diff(want, info.Record); diff != "" {
@@ -164,9 +162,7 @@ func TestPrune(t *testing.T) {
 	changed(t, archive.Change{Done: 7, Cursor: "more"}, got, err)
 	got, err = a.Prune(t.Context(), before, 7)
 	changed(t, archive.Change{Done: 1}, got, err)
-	if diff := cmp.Diff([]string{"m34", "m33"}, ids(search(t, a, archive.Query{}, 100))); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "rows", []string{"m34", "m33"}, ids(search(t, a, archive.Query{}, 100)))
 	for month, want := range map[string]bool{"messages_2026_07": false, "messages_2026_09": false, "messages_2026_10": true} {
 		if there := databasetest.Ask(t, url, "SELECT to_regclass('bellhop.' || $1) IS NOT NULL", month)[0]; there != want {
 			t.Errorf("%s is there: %v", month, there)

@@ -21,16 +21,12 @@ func TestLostRing(t *testing.T) {
 	s, url := storetest.Open(t), databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, s)
 	for i := range 2 { // the archive rests again between them
 		entry := []any{"member", record.Member(topic, fmt.Sprintf("m%d", i)), "state", "dead", "ended", noon.UnixMilli(), "reason", "lost", "attempts", 1}
-		if err := s.Client().Do(t.Context(), append([]any{"XADD", s.KeysOf(topic).Endings(), "*"}, entry...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().Do(t.Context(), append([]any{"XADD", s.KeysOf(topic).Endings(), "*"}, entry...)...).Err())
 		wantRows(t, url, i+1)
 		wantEmpty(t, s)
 	}

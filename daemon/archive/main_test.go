@@ -49,9 +49,7 @@ func dead(n int) store.Ending {
 // write stores what ended in a store with an id.
 func write(t testing.TB, a *archive.Archive, storeID string, ended ...store.Ending) {
 	t.Helper()
-	if err := a.Write(t.Context(), storeID, ended); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, a.Write(t.Context(), storeID, ended))
 }
 
 // search returns all rows that a query selects, read by pages of one limit.
@@ -59,9 +57,7 @@ func search(t testing.TB, a *archive.Archive, q archive.Query, limit int) (rows 
 	t.Helper()
 	for cursor := ""; ; {
 		page, err := a.Search(t.Context(), q, limit, cursor, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(page.Rows) > limit || page.Cursor != "" && len(page.Rows) != limit {
 			t.Fatalf("a page of %d has %d rows, and a cursor %q", limit, len(page.Rows), page.Cursor)
 		}

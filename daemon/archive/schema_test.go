@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
@@ -25,9 +23,7 @@ import (
 func as(t testing.TB, raw, user, password string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	u.User = url.UserPassword(user, password)
 	return u.String()
 }
@@ -79,9 +75,7 @@ func TestOtherPartitions(t *testing.T) {
 	}
 	databasetest.Exec(t, url, attach)
 	write(t, a, "store1", dead(3))
-	if diff := cmp.Diff([]string{"m1", "m3", "m2"}, ids(search(t, a, archive.Query{}, 10))); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "rows", []string{"m1", "m3", "m2"}, ids(search(t, a, archive.Query{}, 10)))
 }
 
 // A month that is dropped while a term runs is made again.
@@ -142,9 +136,7 @@ func TestPasswordFile(t *testing.T) {
 	databasetest.Exec(t, root, fmt.Sprintf("CREATE USER %s PASSWORD 'new secret'; CREATE SCHEMA bellhop AUTHORIZATION %s", user, user))
 	file := filepath.Join(t.TempDir(), "password")
 	secret := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	secret("old secret\n")
 	log, logged := archivetest.Log()

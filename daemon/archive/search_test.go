@@ -16,6 +16,7 @@ import (
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // full is a message with all that a row can have.
@@ -87,9 +88,7 @@ func TestTwice(t *testing.T) {
 	write(t, a, "store1", dead(1), dead(1), dead(3))
 	write(t, a, "store1", again)
 	write(t, a, "store2", dead(1))
-	if diff := cmp.Diff([]string{"m1", "m1", "m1", "m2", "m3"}, ids(search(t, a, archive.Query{}, 100))); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "rows", []string{"m1", "m1", "m1", "m2", "m3"}, ids(search(t, a, archive.Query{}, 100)))
 	if stored := a.Stats().Stored; stored != 5 {
 		t.Errorf("stored %d rows", stored)
 	}
@@ -115,9 +114,7 @@ func TestRemovedTwice(t *testing.T) {
 		got = append(got, m.ID+" "+m.State)
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff([]string{"m1 dead", "m1 removed", "m1 removed", "m2 dead", "m3 removed"}, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "rows", []string{"m1 dead", "m1 removed", "m1 removed", "m2 dead", "m3 removed"}, got)
 }
 
 // A query selects the rows of which all that it asks for holds. Values are never part of
@@ -133,9 +130,7 @@ func TestQuery(t *testing.T) {
 	patterns := func(texts ...string) (all []notify.Pattern) {
 		for _, text := range texts {
 			p, err := notify.ParsePattern(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			all = append(all, p)
 		}
 		return all

@@ -28,9 +28,7 @@ func bury(t testing.TB, s *notify.Store, from, to int) {
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("claimed %d, %v", len(ds), err)
 		}
-		if _, err := ds[0].Bury(t.Context(), "the test says so"); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(ds[0].Bury(t.Context(), "the test says so")))
 	}
 }
 
@@ -88,9 +86,7 @@ func TestShardAndDatabaseAway(t *testing.T) {
 	server.Stop()
 	bury(t, s, topic, topic+1)
 	storetest.Eventually(t, "the database is away", says("cannot archive what ended"))
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Restart(t.Context()))
 	wantRows(t, url, 1)
 	storetest.Eventually(t, "the end of the outage is logged", says("archiving what ended again"))
 	if says("reading the stream of endings again")() || strings.Count(logged(), "cannot read the stream of endings") != 1 {

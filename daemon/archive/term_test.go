@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
@@ -38,9 +36,7 @@ func runTerm(t testing.TB, a *archive.Archive, s *notify.Store) (stop func()) {
 // terms runs a term of an archive for each shard of a store.
 func terms(ctx context.Context, t testing.TB, a *archive.Archive, s *notify.Store) {
 	t.Helper()
-	if err := termsOf(ctx, a, s); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, termsOf(ctx, a, s))
 }
 
 func termsOf(ctx context.Context, a *archive.Archive, s *notify.Store) error {
@@ -104,9 +100,7 @@ func wantRows(t testing.TB, url string, n int) {
 		got = databasetest.Ask(t, url, count)
 		return got[1].(int64) >= int64(n)
 	})
-	if diff := cmp.Diff([]any{int64(n), int64(n)}, got); diff != "" {
-		t.Errorf("rows and messages (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "rows and messages", []any{int64(n), int64(n)}, got)
 }
 
 // wantEmpty waits until the stream of endings of a store is empty.
@@ -130,9 +124,7 @@ func TestTerm(t *testing.T) {
 	mustKill(t, s, 600, 601)
 	wantRows(t, url, 601)
 	rows, err := a.Show(t.Context(), topic, "m600", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	row := rows[0]
 	if row.State != "dead" || row.Reason != "the test says so" || string(row.Body) != "body" || row.Attempts != 1 || row.Published.After(row.Ended) {
 		t.Errorf("got the row %+v", row)
@@ -156,9 +148,7 @@ func TestRest(t *testing.T) {
 	})
 	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term, Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
@@ -184,9 +174,7 @@ func TestRest(t *testing.T) {
 	}
 	rests()
 	made := calls.Load()
-	if err := s.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	storetest.Eventually(t, "it looks again", func() bool { return calls.Load() > made })
 	rests()
 }
@@ -206,9 +194,7 @@ func TestDatabaseAway(t *testing.T) {
 	if _, err := a.Search(t.Context(), archive.Query{}, 1, "", false); err == nil || strings.Contains(err.Error(), "correct") {
 		t.Errorf("a search while it is away: got %v", err)
 	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Restart(t.Context()))
 	wantRows(t, url, 10)
 	wantEmpty(t, s)
 	storetest.Eventually(t, "the end of the outage is logged", func() bool { return strings.Contains(logged(), "archiving what ended again") })
@@ -218,9 +204,7 @@ func TestDatabaseAway(t *testing.T) {
 		}
 	}
 	server.Stop() // at rest: the connection is made again without a word
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Restart(t.Context()))
 	mustKill(t, s, 10, 11)
 	wantRows(t, url, 11)
 	if n := strings.Count(logged(), "cannot archive"); n != 1 {
@@ -245,9 +229,7 @@ func TestDatabaseRestartedBeforeUse(t *testing.T) {
 		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
 	storetest.Eventually(t, "a connection rests, and the months are there", func() bool { return databasetest.Ask(t, url, resting)[0] == true })
 	server.Stop()
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, server.Restart(t.Context()))
 	mustKill(t, s, 0, 1)
 	wantRows(t, url, 1)
 	if n := strings.Count(logged(), "cannot archive"); n != 0 {
@@ -268,9 +250,7 @@ func TestDatabaseKilled(t *testing.T) {
 		storetest.Eventually(t, "some are stored", func() bool { return a.Stats().Stored > int64(100*i) })
 		server.Kill()
 		mustKill(t, s, 100*i+50, 100*i+100)
-		if err := server.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, server.Restart(t.Context()))
 	}
 	wantRows(t, url, 400)
 	wantEmpty(t, s)
@@ -327,16 +307,12 @@ func TestFlushAll(t *testing.T) {
 	url := databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
 	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 3)
 	wantRows(t, url, 3)
-	if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Client().FlushAll(t.Context()).Err())
 	archivetest.Registered(t, s)
 	mustKill(t, s, 3, 6)
 	wantRows(t, url, 6)
@@ -370,9 +346,7 @@ func startOther(t testing.TB, s *notify.Store, url string) *os.Process {
 	other.Env = append(os.Environ(), otherProcess+"="+strings.Join([]string{storetest.URL(), s.Prefix(), url}, "\n"))
 	other.Stderr = os.Stderr
 	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, other.Start())
 	t.Cleanup(func() {
 		_ = other.Process.Kill()
 		_ = other.Wait()
@@ -395,19 +369,13 @@ func TestProcesses(t *testing.T) {
 	for range 3 {
 		killed := startOther(t, s, url)
 		mustKill(t, s, died, died+300)
-		if err := paused.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, paused.Signal(syscall.SIGSTOP))
 		died += 300
 		storetest.Eventually(t, "some are stored", func() bool { return stored() > int64(died-300) })
-		if err := killed.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, killed.Kill())
 		mustKill(t, s, died, died+300)
 		died += 300
-		if err := paused.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, paused.Signal(syscall.SIGCONT))
 	}
 	wantRows(t, url, died)
 	wantEmpty(t, s)

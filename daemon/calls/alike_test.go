@@ -49,34 +49,24 @@ func open(t *testing.T, prepare ...func(*calls.Service)) *gates {
 	store := storetest.Open(t)
 	storetest.Beat(t, store)
 	service, err := calls.NewService(store, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, f := range prepare {
 		f(service)
 	}
 	http, err := httpapi.New(store, httpapi.Options{Service: service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, func(ctx context.Context) error { return http.Run(ctx, listener) })
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: storetest.Port(t), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	go n.Start()
 	t.Cleanup(func() { n.Shutdown(); n.WaitForShutdown() })
 	if !n.ReadyForConnections(storetest.Deadline) {
 		t.Fatal("nats-server does not start")
 	}
 	gate, err := natsgate.New(store, natsgate.Options{URL: n.ClientURL(), Service: service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, gate.Run)
 	storetest.Eventually(t, "the gate is connected", func() bool { return gate.Stats().Connected })
 	storetest.Eventually(t, "both are among the workers", func() bool {
@@ -84,9 +74,7 @@ func open(t *testing.T, prepare ...func(*calls.Service)) *gates {
 		return err == nil && len(all) == 2
 	})
 	conn, err := nats.Connect(n.ClientURL(), nats.Timeout(storetest.Deadline))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(conn.Close)
 	return &gates{t, store, "http://" + listener.Addr().String(), conn}
 }
@@ -112,21 +100,15 @@ func (g *gates) http(c calls.Call, values map[string]any) (int, []byte) {
 		}
 	}
 	request, err := http.NewRequestWithContext(g.t.Context(), c.Method, g.url+path+"?"+query.Encode(), bytes.NewReader(data))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	storetest.Must(g.t, err)
 	if c.Request != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	reply, err := http.DefaultClient.Do(request)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	storetest.Must(g.t, err)
 	defer reply.Body.Close()
 	body, err := io.ReadAll(reply.Body)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	storetest.Must(g.t, err)
 	return reply.StatusCode, bytes.TrimSpace(body)
 }
 
@@ -145,9 +127,7 @@ func (g *gates) nats(c calls.Call, values map[string]any) (string, []byte) {
 		subject += "-all"
 	}
 	data, err := json.Marshal(members)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	storetest.Must(g.t, err)
 	reply, err := g.conn.Request(subject, data, storetest.Deadline)
 	if err != nil {
 		g.t.Fatal(subject, err)
@@ -188,9 +168,7 @@ func (g *gates) prepare(topic string) {
 		g.t.Fatal(ds, err)
 	}
 	for i := range ds {
-		if _, err := ds[i].Bury(g.t.Context(), "no"); err != nil {
-			g.t.Fatal(err)
-		}
+		storetest.Must(g.t, storetest.ErrOf(ds[i].Bury(g.t.Context(), "no")))
 	}
 	storetest.Publish(g.t, g.store, notify.Message{Topic: topic, ID: "leased"})
 	if ds, err = claimer.Claim(g.t.Context(), topic, subscribers.ClaimOptions{Max: 1, Lease: 24 * time.Hour}); err != nil || len(ds) != 1 {
@@ -206,13 +184,9 @@ func (g *gates) fails(push store.Push) {
 	home := g.store.Home()
 	push.Failing = &store.PushFailure{Since: time.Date(2199, 1, 2, 3, 4, 5, 0, time.UTC), Answer: "EOF"}
 	put := home.ChangePush(g.t.Context(), push.Name, func(*store.Push) (*store.Push, error) { return &push, nil })
-	if err := errors.Join(put, home.PushTried(g.t.Context(), push.Name, time.Hour, "HTTP 502 Bad Gateway")); err != nil {
-		g.t.Fatal(err)
-	}
+	storetest.Must(g.t, errors.Join(put, home.PushTried(g.t.Context(), push.Name, time.Hour, "HTTP 502 Bad Gateway")))
 	storetest.Publish(g.t, g.store, notify.Message{Topic: push.Topics[0], ID: "pushed"})
-	if _, err := subscriberstest.Claimer(g.t, g.store).Claim(g.t.Context(), push.Topics[0], subscribers.ClaimOptions{Lease: time.Hour}); err != nil {
-		g.t.Fatal(err)
-	}
+	storetest.Must(g.t, storetest.ErrOf(subscriberstest.Claimer(g.t, g.store).Claim(g.t.Context(), push.Topics[0], subscribers.ClaimOptions{Lease: time.Hour})))
 }
 
 // Each call answers over NATS as over HTTP, to the byte.
@@ -494,9 +468,7 @@ func TestActOfOneTopic(t *testing.T) {
 	}
 	for cursor := ""; ; {
 		reply, err := g.conn.Request("bellhop.act.shop.a", fmt.Appendf(nil, `{"act":"cancel","q":"id:*","all":true,"cursor":%q}`, cursor), storetest.Deadline)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		var acted calls.Acted
 		if err := json.Unmarshal(reply.Data, &acted); err != nil || reply.Header.Get(micro.ErrorCodeHeader) != "" {
 			t.Fatalf("%v in %s", err, reply.Data)

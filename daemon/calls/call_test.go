@@ -10,15 +10,14 @@ import (
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fault"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A call whose parameters name a topic is refused before it does anything, unless its client may use that. All others are known here,
 // since each has to judge by itself what it shows.
 func TestCallsAllowTopics(t *testing.T) {
 	pattern, err := notify.ParsePattern("others")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	client := &calls.Client{Name: "keeper", Rights: []calls.Right{calls.MayAdmin}, Patterns: []notify.Pattern{pattern}}
 	var judging []string
 	for _, call := range calls.Table() {

@@ -23,9 +23,7 @@ type caller struct {
 func newCaller(t *testing.T, store *notify.Store) caller {
 	t.Helper()
 	service, err := calls.NewService(store, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return caller{t, service, calls.Anybody("all")}
 }
 
@@ -35,9 +33,7 @@ func (c caller) of(topics string) caller {
 	c.Client = calls.Client{Name: topics, Rights: calls.AllRights, Searches: new(calls.Searches)}
 	for _, text := range strings.Split(topics, ",") {
 		p, err := notify.ParsePattern(text)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		storetest.Must(c.t, err)
 		c.Patterns = append(c.Patterns, p)
 	}
 	return c
@@ -56,9 +52,7 @@ func (c caller) do(name, params, body string) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(reply); err != nil {
-		c.t.Fatal(err)
-	}
+	storetest.Must(c.t, encoder.Encode(reply))
 	return text.String()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/notify/find"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // Searches of bodies are logged once in a second, with how many there were; two are under way at a time.
@@ -20,9 +21,7 @@ func TestSearches(t *testing.T) {
 		var s calls.Searches
 		parse := func(text string) find.Query {
 			q, err := find.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			return q
 		}
 		bodies := parse("body~4711")

@@ -96,21 +96,15 @@ func TestWorkers(t *testing.T) {
 	db := all.service.Store
 	storetest.Beat(t, db)
 	worker, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{Name: "shop-1", Version: "4.5"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, topic := range []string{"orders", "mail"} {
-		if err := worker.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, worker.Handle(topic, func(context.Context, *subscribers.Delivery) error { return nil }))
 	}
 	storetest.Run(t, worker.Run)
 	claimer := subscriberstest.Claimer(t, db, subscribers.ClaimerOptions{Name: "shop-1"})
 	for _, topic := range []string{"prices.eu", "notes"} {
 		storetest.Publish(t, db, notify.Message{Topic: topic, Body: []byte("x")})
-		if _, err := claimer.Claim(t.Context(), topic); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(claimer.Claim(t.Context(), topic)))
 	}
 	for topics, want := range map[string]string{">": "mail,orders 2", "orders,prices.>": "orders 1", "other": ""} {
 		storetest.Eventually(t, "a client of "+topics+" sees "+want, func() bool {
@@ -217,9 +211,7 @@ func TestCallsOfTheWholeStore(t *testing.T) {
 	secret := func() string {
 		t.Helper()
 		text, _, err := all.service.Store.Home().Secret(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return text
 	}
 	before := secret()

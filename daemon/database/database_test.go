@@ -61,13 +61,9 @@ func TestWrongAddresses(t *testing.T) {
 func connect(t *testing.T, of database.Address) *pgx.Conn {
 	t.Helper()
 	config, err := of.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	conn, err := database.Connect(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
@@ -76,9 +72,7 @@ func connect(t *testing.T, of database.Address) *pgx.Conn {
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte(postgres.Password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, os.WriteFile(file, []byte(postgres.Password+"\n"), 0o600))
 	url := strings.Replace(databasetest.Database(t), "@127", "wrong@127", 1)
 	conn := connect(t, database.Address{URL: url, PasswordFile: file})
 	var name string
@@ -86,9 +80,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("it is named %q, %v", name, err)
 	}
 	config, err := database.Address{URL: url}.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	_, err = database.Connect(t.Context(), config)
 	if err = database.Failed("connect", err, nil); !database.LockedOut(err) || !database.IsError(err) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a wrong password: %v", err)

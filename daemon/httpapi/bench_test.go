@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // BenchmarkParams reads the parameters of a publish, one of them wrong, so Redis is not called.

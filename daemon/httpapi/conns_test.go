@@ -48,7 +48,7 @@ func TestMostConnections(t *testing.T) {
 	first, second := h.dial(t).say(poll), h.dial(t).say(poll)
 	h.waiting(2)
 	third := h.dial(t).say(getHealth)
-	storetest.Must(t, third.SetReadDeadline(time.Now().Add(100 * time.Millisecond)))
+	storetest.Must(t, third.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	if _, err := third.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("one more is answered, or gets %v", err)
 	}

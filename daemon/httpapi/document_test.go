@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // The document is the same each time it is served, by every daemon.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/httpapi"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // newCert writes a self-signed certificate for 127.0.0.1, and its key.

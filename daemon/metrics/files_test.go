@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"

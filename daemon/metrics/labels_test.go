@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/daemon/metrics"

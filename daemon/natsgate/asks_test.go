@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/daemon/api"

@@ -32,9 +32,7 @@ func role(t testing.TB, root string) (name, as string) {
 	name = "Role " + notify.NewID()
 	databasetest.Exec(t, root, fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", pgx.Identifier{name}.Sanitize(), secret))
 	u, err := url.Parse(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	u.User = url.UserPassword(name, secret)
 	return name, u.String()
 }
@@ -226,9 +224,7 @@ func TestInstallTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			if _, err := outbox.Install(t.Context(), database.Address{URL: root}, outbox.InstallOptions{Grant: []string{name}}); err != nil {
-				t.Error(err)
-			}
+			storetest.Should(t, storetest.ErrOf(outbox.Install(t.Context(), database.Address{URL: root}, outbox.InstallOptions{Grant: []string{name}})))
 		})
 	}
 	all.Wait()
@@ -276,9 +272,7 @@ func TestPrint(t *testing.T) {
 	root := databasetest.Database(t)
 	name, app := role(t, root)
 	text, err := outbox.Print(outbox.InstallOptions{Grant: []string{name}, Relay: []string{`a"b`}, MaxBody: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if strings.Contains(text, `\`) || strings.Contains(text, "<no value>") || !strings.Contains(text, `TO "a""b"`) {
 		t.Errorf("it has a backslash, or no value:\n%s", text)
 	}
@@ -298,9 +292,7 @@ func TestRing(t *testing.T) {
 	relay, publisher := connect(t, url), connect(t, url)
 	do(t, relay, "LISTEN bellhop_outbox")
 	falls := func() (asleep bool) {
-		if err := relay.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(1650814060, 1)").Scan(&asleep); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, relay.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(1650814060, 1)").Scan(&asleep))
 		return asleep
 	}
 	rung := func() int {
@@ -321,9 +313,7 @@ func TestRing(t *testing.T) {
 	if falls() {
 		t.Fatal("the relay falls asleep while a publisher is open that has not rung")
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, tx.Commit(t.Context()))
 	if n := rung(); n != 0 {
 		t.Errorf("the relay is awake, and was rung %d times", n)
 	}
@@ -335,9 +325,7 @@ func TestRing(t *testing.T) {
 	do(t, tx, "SAVEPOINT s")
 	do(t, tx, "SELECT bellhop.publish('t')")
 	do(t, tx, "ROLLBACK TO s")
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, tx.Commit(t.Context()))
 	if n := rung(); n != 0 {
 		t.Errorf("for what was rolled back the relay was rung %d times", n)
 	}
@@ -346,9 +334,7 @@ func TestRing(t *testing.T) {
 	if n := rung(); n != 0 {
 		t.Errorf("before the commit the relay was rung %d times", n)
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, tx.Commit(t.Context()))
 	storetest.Eventually(t, "the relay is rung once", func() bool { return rung() == 1 })
 	do(t, relay, "SELECT pg_advisory_unlock_all()")
 
@@ -360,8 +346,6 @@ func TestRing(t *testing.T) {
 		t.Fatal("nothing is open, and the relay cannot fall asleep")
 	}
 	do(t, tx, "SELECT bellhop.publish('t')")
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, tx.Commit(t.Context()))
 	storetest.Eventually(t, "the relay is rung", func() bool { return rung() == 1 })
 }

@@ -23,9 +23,7 @@ func TestMain(m *testing.M) {
 func install(t testing.TB, url string, o outbox.InstallOptions) outbox.Installation {
 	t.Helper()
 	made, err := outbox.Install(t.Context(), database.Address{URL: url}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return made
 }
 
@@ -41,9 +39,7 @@ func installed(t testing.TB) (url string) {
 func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
@@ -52,9 +48,7 @@ func connect(t testing.TB, url string) *pgx.Conn {
 func begin(t testing.TB, conn *pgx.Conn) pgx.Tx {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 	return tx
 }

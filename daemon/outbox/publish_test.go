@@ -25,15 +25,14 @@ import (
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/fields"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // publish publishes a message by its statement of SQL.
 func publish(t testing.TB, conn *pgx.Conn, m notify.Message) (id string) {
 	t.Helper()
 	query, args, err := notify.SQL(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if err := conn.QueryRow(t.Context(), query, args...).Scan(&id); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
@@ -104,20 +103,14 @@ func TestDrivers(t *testing.T) {
 		Topic: "order.timeout", ID: "o-1", Body: []byte("\x00'\\"), Delay: 90 * time.Second, MaxAttempts: 5, Fail: notify.FailDrop, Headers: map[string]string{"A": "'\\"}, ContentType: "text/plain",
 	}
 	query, args, err := notify.SQL(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		db, err := sql.Open("pgx", url+"?default_query_exec_mode="+mode)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
 			t.Errorf("%s: %v", mode, err)
 		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		storetest.Should(t, db.Close())
 		if diff := cmp.Diff(m, last(t, url)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", mode, diff)
 		}
@@ -342,9 +335,7 @@ func TestHostileSession(t *testing.T) {
 	}
 	do(t, conn, `SELECT bellhop.publish('orders', 'it''s "x"; DROP TABLE outbox; --', id => 'o-1', delay => '90s', due => NULL, headers => '{"A": "''"}', key => 'k')`)
 	want := notify.Message{Topic: "orders", ID: "o-1", Body: []byte(`it's "x"; DROP TABLE outbox; --`), Delay: 90 * time.Second, Key: "k", Headers: map[string]string{"A": "'"}}
-	if diff := cmp.Diff(want, last(t, url)); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "message", want, last(t, url))
 	_, err := conn.Exec(t.Context(), `SELECT bellhop.publish('x''; DROP TABLE bellhop.outbox; --')`)
 	if database.Condition(err) != "22023" {
 		t.Errorf("got %v", err)
@@ -379,9 +370,7 @@ func TestTransactions(t *testing.T) {
 		t.Fatalf("%d rows", n)
 	}
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.Serializable})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	do(t, tx, "SELECT bellhop.publish('t', id => 'a')")
 	do(t, tx, "SAVEPOINT s")
 	do(t, tx, "SELECT bellhop.publish('t', id => 'b')")
@@ -395,14 +384,10 @@ func TestTransactions(t *testing.T) {
 	if n := rows(t, url); n != 40000 {
 		t.Fatalf("%d rows before the commit", n)
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, tx.Commit(t.Context()))
 	tx = begin(t, conn)
 	do(t, tx, "SELECT bellhop.publish('t', id => 'd')")
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, tx.Rollback(t.Context()))
 	ids := databasetest.Ask(t, url, "SELECT string_agg(id, ' ' ORDER BY seq) FROM bellhop.outbox WHERE length(id) = 1")
 	if ids[0] != "a c" {
 		t.Errorf("the rows are %v", ids)
@@ -418,9 +403,7 @@ func TestOrderBehindAnUpdate(t *testing.T) {
 	const call = "SELECT bellhop.publish('t', $1::text, key => 'acct-7')"
 	first, second := begin(t, connect(t, url)), begin(t, connect(t, url))
 	var n int
-	if err := first.QueryRow(t.Context(), update).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, first.QueryRow(t.Context(), update).Scan(&n))
 	done := make(chan error, 1)
 	go func() {
 		var n int
@@ -435,12 +418,8 @@ func TestOrderBehindAnUpdate(t *testing.T) {
 	}()
 	waits(t, url)
 	do(t, first, call, fmt.Sprint(n))
-	if err := first.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, first.Commit(t.Context()))
+	storetest.Must(t, <-done)
 	order := databasetest.Ask(t, url, "SELECT string_agg(convert_from(body, 'UTF8'), ' ' ORDER BY seq), string_agg(convert_from(body, 'UTF8'), ' ' ORDER BY id) FROM bellhop.outbox")
 	if order[0] != "1 2" || order[1] != "1 2" {
 		t.Errorf("the order is %v", order)
@@ -456,9 +435,7 @@ func TestOtherEncoding(t *testing.T) {
 	install(t, url, outbox.InstallOptions{})
 	databasetest.Ask(t, url, `SELECT bellhop.publish('t', 'für', id => 'x', headers => '{"A": "ü"}')`)
 	want := notify.Message{Topic: "t", ID: "x", Body: []byte("für"), Headers: map[string]string{"A": "ü"}}
-	if diff := cmp.Diff(want, last(t, url)); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "message", want, last(t, url))
 	_, err := connect(t, url).Exec(t.Context(), `SELECT bellhop.publish('t', headers => jsonb_build_object('a', repeat('ü', 4096)))`)
 	if err == nil || !strings.Contains(err.Error(), "8193 bytes in all") {
 		t.Errorf("got %v", err)

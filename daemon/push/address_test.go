@@ -21,13 +21,9 @@ func TestAddressesAreJudged(t *testing.T) {
 	t.Parallel()
 	s, e := storetest.Open(t), newEndpoint(t)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(e.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	p, err := push.New(s, push.Options{Allow: "public"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	hosts := []string{
 		"127.0.0.1", "127.0.0.2", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "0177.0.0.01", "017700000001", "127.0.0.1.", "127.000.000.001",
 		"0", "0.0.0.0", "0x0", "00.0.0.0", "localhost", "LOCALHOST", "localhost.", "%6c%6f%63alhost", "①②⑦.⓪.⓪.①", "127。0。0。1",
@@ -64,9 +60,7 @@ func TestNetsAreAllowed(t *testing.T) {
 		"fd00::/8,169.254.0.0/16": {"fd00::1": "", "169.254.169.254": "", "fe80::1": "not public"},
 	} {
 		a, err := push.ParseAllow(allow)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		for text, want := range addresses {
 			host, plain := strings.CutPrefix(text, "http ")
 			err := push.CheckAddress(a, netip.MustParseAddr(host), plain)
@@ -88,9 +82,7 @@ func TestLookUpIsNotTold(t *testing.T) {
 	s := storetest.Open(t)
 	for allow, url := range map[string]string{"public": "https://localhost:1/", "127.0.0.1,::1": "http://localhost:1/", "127.0.0.1": "https://nowhere.invalid/"} {
 		p, err := push.New(s, push.Options{Allow: allow})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		one := store.Push{Name: "x", Topics: []string{topic}, URL: url, Secrets: []string{secret}, Timeout: store.DefaultPushTimeout}
 		got := p.Test(t.Context(), one)
 		if got.OK || !strings.Contains(got.Answer, "localhost:1: ") && !strings.Contains(got.Answer, "nowhere.invalid: ") {
@@ -114,23 +106,17 @@ func TestSwitchedOff(t *testing.T) {
 		}
 	})
 	p, err := push.New(s, push.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	storetest.Should(t, p.Run(ctx))
 }
 
 // A test of a URL that is not allowed any more does not show its query.
 func TestQueryIsHidden(t *testing.T) {
 	t.Parallel()
 	p, err := push.New(storetest.Open(t), push.Options{Allow: "public"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, url := range []string{"http://crm.example/hook?token=7", "https://10.0.0.1/hook?token=7"} {
 		got := p.Test(t.Context(), store.Push{Name: "crm", Topics: []string{topic}, URL: url, Secrets: []string{secret}, Timeout: time.Second})
 		if got.OK || strings.Contains(got.Answer, "token") {

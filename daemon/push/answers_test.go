@@ -222,9 +222,7 @@ func TestGoneIsLoggedOnce(t *testing.T) {
 	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL, Timeout: time.Minute})
 	var log bytes.Buffer
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, p.Run)
 	answer := make(chan struct{})
 	e.says(func(w http.ResponseWriter, _ *http.Request) {
@@ -297,9 +295,7 @@ func TestGone(t *testing.T) {
 // change changes a push.
 func change(t testing.TB, s *notify.Store, name string, f func(*store.Push)) {
 	t.Helper()
-	if err := s.Home().ChangePush(t.Context(), name, func(p *store.Push) (*store.Push, error) { f(p); return p, nil }); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().ChangePush(t.Context(), name, func(p *store.Push) (*store.Push, error) { f(p); return p, nil }))
 }
 
 // An endpoint that fails is asked by one request after a pause, while its messages are ready and use up no attempts; each other one is
@@ -357,9 +353,7 @@ func TestChanges(t *testing.T) {
 	storetest.Eventually(t, "e is ready", func() bool { return info(t, s, "e").State == notify.Ready })
 	change(t, s, "crm", func(p *store.Push) { p.Paused = "" })
 	storetest.Receive(t, "e is pushed", second.got)
-	if err := s.Home().ChangePush(t.Context(), "crm", func(*store.Push) (*store.Push, error) { return nil, nil }); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().ChangePush(t.Context(), "crm", func(*store.Push) (*store.Push, error) { return nil, nil }))
 	put(t, s, store.Push{Name: "crm2", Topics: []string{topic, "last"}, URL: first.URL})
 	publish("f", "last") // the pusher that knows its push knows that crm is gone
 	storetest.Receive(t, "f is pushed", first.got)

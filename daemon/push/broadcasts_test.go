@@ -29,9 +29,7 @@ func awaitListener(t *testing.T, s *notify.Store, pattern string) {
 	t.Helper()
 	storetest.Eventually(t, "what listens is "+pattern, func() bool {
 		all, err := storetest.Inspector(t, s).Listeners(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if pattern == "" {
 			return len(all) == 0
 		}
@@ -42,9 +40,7 @@ func awaitListener(t *testing.T, s *notify.Store, pattern string) {
 // broadcast sends a broadcast.
 func broadcast(t *testing.T, s *notify.Store, topic, id string) {
 	t.Helper()
-	if _, err := storetest.Publisher(t, s).Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("42")}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, s).Broadcast(t.Context(), notify.Message{Topic: topic, ID: id, Body: []byte("42")})))
 }
 
 // sent sends a broadcast, and waits until it is in its log.
@@ -52,9 +48,7 @@ func sent(t *testing.T, s *notify.Store, topic, id string) {
 	t.Helper()
 	end := func() notify.Position {
 		grown, err := s.Of(topic).Grown(t.Context(), 0, 1, topic)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if len(grown.Logs) == 0 {
 			return 0
 		}
@@ -86,9 +80,7 @@ func TestBroadcasts(t *testing.T) {
 	broadcast(t, s, "prices.gold", "first")
 	r := storetest.Receive(t, "it is pushed", e.got)
 	w, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	if err := w.Verify(r.body, r.Header); err != nil || r.Header.Get("webhook-id") != "prices.gold:first" || r.Header.Get("Bellhop-Attempt") != "1" || string(r.body) != "42" || r.Header.Get("Bellhop-Late-Ms") != "" {
 		t.Errorf("got %v %q, %v", r.Header, r.body, err)
 	}
@@ -133,9 +125,7 @@ func TestBroadcastsWait(t *testing.T) {
 	storetest.Eventually(t, "the push is paused", func() bool { return get(t, s, "crm").Paused != "" })
 	e.says(status(http.StatusOK))
 	broadcast(t, s, "prices.gold", "d")
-	if err := s.Home().PausePush(t.Context(), "crm", ""); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().PausePush(t.Context(), "crm", ""))
 	wantBroadcasts(t, e, "prices.gold:c", "prices.gold:d")
 }
 
@@ -148,9 +138,7 @@ func TestBroadcastsAreGivenUp(t *testing.T) {
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Broadcasts: subscribers.ListenOptions{
 		MaxAttempts: 2, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, p.Run)
 	awaitListener(t, s, "prices.*")
 	e.says(status(http.StatusInternalServerError))
@@ -176,9 +164,7 @@ func TestBroadcastsOfAnotherPattern(t *testing.T) {
 	wantBroadcasts(t, e, topic+":c")
 	put(t, s, store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: e.URL, Broadcasts: true})
 	awaitListener(t, s, "prices.*")
-	if err := s.Home().RemovePush(t.Context(), "crm"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().RemovePush(t.Context(), "crm"))
 	awaitListener(t, s, "")
 }
 
@@ -216,9 +202,7 @@ func TestBroadcastsOfChangedPattern(t *testing.T) {
 		all, err := storetest.Inspector(t, s).Listeners(t.Context())
 		return err == nil && all[0].Held == 0
 	})
-	if err := s.Home().PausePush(t.Context(), "crm", "for a test"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().PausePush(t.Context(), "crm", "for a test"))
 	storetest.Eventually(t, "the daemon heard of the pause", func() bool {
 		all, err := storetest.Inspector(t, s).Listeners(t.Context())
 		return err == nil && !all[0].Active
@@ -233,9 +217,7 @@ func TestBroadcastsOfChangedPattern(t *testing.T) {
 			before.Topics, put = []string{pattern}, before
 			return before, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return put.Dropped
 	}
 	if dropped := changed(">"); len(dropped) > 0 {
@@ -245,9 +227,7 @@ func TestBroadcastsOfChangedPattern(t *testing.T) {
 		t.Errorf("dropped are %v", dropped)
 	}
 	changed("*.*")
-	if err := s.Home().PausePush(t.Context(), "crm", ""); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().PausePush(t.Context(), "crm", ""))
 	got := []string{receive(t, e), receive(t, e), receive(t, e), receive(t, e)}
 	if slices.Sort(got); !slices.Equal(got, []string{"news.eu:new", "prices.gold:new", "prices.lead:new", "prices.tin:new"}) {
 		t.Errorf("got %v", got)
@@ -288,9 +268,7 @@ func TestBroadcastsLeftInShard(t *testing.T) {
 	t.Parallel()
 	s := storetest.Sharded(t, 8)
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	here := store.Push{Name: "crm", Topics: []string{"prices.*"}, URL: "https://crm.example", Broadcasts: true}
 	gone := here
 	gone.Name = "old"

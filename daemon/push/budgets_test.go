@@ -34,9 +34,7 @@ func TestOneEndpointTakesHalf(t *testing.T) {
 		storetest.Publish(t, s, notify.Message{Topic: topics[i%4], ID: fmt.Sprint("m", i)})
 	}
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Files: 16, Grace: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, p.Run)
 	const most = 16 * 3 / 4 / 2
 	for range most {
@@ -49,9 +47,7 @@ func TestOneEndpointTakesHalf(t *testing.T) {
 	leased := int64(0)
 	for _, one := range pushes[:2] {
 		n, err := store.PushLeased(t.Context(), s, &one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		leased += *n
 	}
 	if leased != most || len(hangs.got) > 0 {
@@ -70,9 +66,7 @@ func TestNoFileIsLeft(t *testing.T) {
 	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL, Timeout: time.Minute})
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	tries := make(chan struct{}, 100)
 	dials := push.FailDials(p, tries, syscall.EMFILE)
 	storetest.Run(t, p.Run)

@@ -126,9 +126,7 @@ func TestPatternChanges(t *testing.T) {
 	wantPushed(t, e, "order.paid:left")
 	waiting(t, s, "order.sent", 1)
 	waiting(t, s, "bill.eu.de", 1)
-	if err := s.Home().PausePush(t.Context(), "crm", "by a test"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().PausePush(t.Context(), "crm", "by a test"))
 	waiting(t, s, "bill.eu.de", 0)
 	waiting(t, s, "order.sent", 0)
 	storetest.Eventually(t, "nothing is found any more", func() bool { return p.Stats().Found == 0 })
@@ -141,9 +139,7 @@ func TestPatternChanges(t *testing.T) {
 	if len(other.got)+len(e.got) > 0 {
 		t.Error("a message was pushed twice")
 	}
-	if err := s.Home().RemovePush(t.Context(), "crm"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().RemovePush(t.Context(), "crm"))
 	pushes(t, s, other, "mail.in", "next")
 }
 
@@ -155,9 +151,7 @@ func TestBoundOfFoundTopics(t *testing.T) {
 	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{"order.*"}, URL: e.URL, Timeout: time.Hour})
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	push.Bound(p, 3, time.Hour)
 	storetest.Run(t, p.Run)
 	done := func(topic, id string, n int64) { // also for the daemon
@@ -199,9 +193,7 @@ func TestIdleTopicsAreLetGo(t *testing.T) {
 	carry(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{"order.*", "order.named"}, URL: e.URL})
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	push.Bound(p, 3, 10*time.Millisecond)
 	storetest.Run(t, p.Run)
 	pushes(t, s, e, "order.0", "a")
@@ -242,9 +234,7 @@ func TestOnePushIsRead(t *testing.T) {
 	if n := read.Load() - before; n > int64(size)/2 {
 		t.Errorf("%d bytes are read of one more; all have %d", n, size)
 	}
-	if err := s.Home().RemovePush(t.Context(), "p0"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().RemovePush(t.Context(), "p0"))
 	put(t, s, store.Push{Name: "p1", Topics: []string{"other.0"}, URL: e.URL + "/p1"})
 	n := 0
 	storetest.Eventually(t, "the push that was removed leaves its topic to the other", func() bool {
@@ -263,9 +253,7 @@ func TestPushesOfALostStore(t *testing.T) {
 	run(t, s)
 	put(t, s, store.Push{Name: "crm", Topics: []string{topic}, URL: e.URL})
 	pushes(t, s, e, topic, "a")
-	if err := s.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Client().FlushAll(t.Context()).Err())
 	beats := s.Client().Subscribe(t.Context(), s.Keys().Beat())
 	defer beats.Close()
 	pub, n, kept := storetest.Publisher(t, s), 0, 0

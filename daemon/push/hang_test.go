@@ -27,9 +27,7 @@ func TestSilentConnection(t *testing.T) {
 	t.Cleanup(server.Close)
 	proxy := storetest.NewProxy(t, server.Listener.Addr().String())
 	p, err := push.New(storetest.Open(t), push.Options{Allow: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
 	push.Trust(p, pool)

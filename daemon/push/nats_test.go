@@ -72,9 +72,7 @@ func TestHeardAgain(t *testing.T) {
 func TestUnheardIsForgotten(t *testing.T) {
 	t.Parallel()
 	p, err := push.New(storetest.Open(t), push.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	u := push.UnheardOf(p)
 	u.Again("jobs.a")
 	push.Sweep(p)

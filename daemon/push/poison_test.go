@@ -77,9 +77,7 @@ func TestRefusedBroadcastIsGivenUp(t *testing.T) {
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Broadcasts: subscribers.ListenOptions{
 		BackoffMin: time.Millisecond, BackoffMax: time.Millisecond,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, p.Run)
 	awaitListener(t, s, "prices.*")
 	refuses(e, "bad", http.StatusUnprocessableEntity)

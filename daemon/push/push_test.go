@@ -50,9 +50,7 @@ type received struct {
 func carry(t testing.TB, s *notify.Store) {
 	t.Helper()
 	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 }
 
@@ -66,9 +64,7 @@ func newEndpoint(t testing.TB) *endpoint {
 func newEndpointAt(t testing.TB, address string) *endpoint {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	e := &endpoint{got: make(chan *received, 10_000), answer: func(http.ResponseWriter, *http.Request) {}}
 	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -106,9 +102,7 @@ func status(code int) http.HandlerFunc {
 func run(t testing.TB, s *notify.Store) (p *push.Pusher, stop func()) {
 	t.Helper()
 	p, err := push.New(s, push.Options{Allow: "127.0.0.1", Grace: time.Minute, Version: "1.2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p, storetest.Run(t, p.Run)
 }
 
@@ -118,18 +112,14 @@ func put(t testing.TB, s *notify.Store, p store.Push) {
 	if p.Secrets == nil {
 		p.Secrets = []string{secret}
 	}
-	if err := s.Home().ChangePush(t.Context(), p.Name, func(*store.Push) (*store.Push, error) { return &p, nil }); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Home().ChangePush(t.Context(), p.Name, func(*store.Push) (*store.Push, error) { return &p, nil }))
 }
 
 // get returns a push.
 func get(t testing.TB, s *notify.Store, name string) store.Push {
 	t.Helper()
 	p, err := s.Home().Push(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return p
 }
 
@@ -165,9 +155,7 @@ func gone(t testing.TB, s *notify.Store, id string) {
 func info(t testing.TB, s *notify.Store, id string) notify.Info {
 	t.Helper()
 	i, err := storetest.Inspector(t, s).Inspect(t.Context(), topic, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return i
 }
 
@@ -180,9 +168,7 @@ func TestPush(t *testing.T) {
 		Headers: map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Tracestate": "a=1", "Shop": "ä 1"},
 	}
 	sent, err := storetest.Publisher(t, s).Publish(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	r := storetest.Receive(t, "it is pushed", e.got)
 	if now, err := s.Client().Time(t.Context()).Result(); err != nil || now.Before(sent.Due) {
 		t.Errorf("it came at %v, %v, and is due %v", now, err, sent.Due)
@@ -209,9 +195,7 @@ func TestSignature(t *testing.T) {
 	r := storetest.Receive(t, "it is pushed", e.got)
 	for key, ok := range map[string]bool{secret: true, other: true, "whsec_" + strings.Repeat("A", 32): false} {
 		w, err := standardwebhooks.NewWebhook(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if err := w.Verify(r.body, r.Header); (err == nil) != ok {
 			t.Errorf("%s: %v", key, err)
 		}
@@ -237,9 +221,7 @@ func TestSignatureIsOfOneID(t *testing.T) {
 		storetest.Publish(t, s, notify.Message{Topic: topic, ID: id, Body: []byte("200.x")})
 		r := storetest.Receive(t, "it is pushed", e.got)
 		w, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if got := r.Header.Get("webhook-id"); got != topic+":"+want || r.Header.Get("Bellhop-Id") != id {
 			t.Errorf("%s has the webhook-id %q and the id %q", id, got, r.Header.Get("Bellhop-Id"))
 		}

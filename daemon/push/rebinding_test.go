@@ -38,9 +38,7 @@ type names struct {
 func newNames(t *testing.T) *names {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	n := &names{conn: conn}
 	var all sync.WaitGroup
 	all.Go(n.serve)
@@ -122,14 +120,10 @@ func TestNameThatChanges(t *testing.T) {
 	good, bad := newEndpointAt(t, net.JoinHostPort(allowed, port)), newEndpointAt(t, net.JoinHostPort(forbidden, port))
 	good.says(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }) // so each request is dialled
 	p, err := push.New(s, push.Options{Allow: allowed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	p.ResolveBy(n.resolver())
 	of := store.Push{Name: "x", Topics: []string{topic}, URL: "http://" + net.JoinHostPort(renamed, port) + "/", Secrets: []string{secret}, Timeout: store.DefaultPushTimeout}
-	if err := p.Check(&of); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, p.Check(&of))
 	steps := []struct {
 		name    string
 		answers [][]string

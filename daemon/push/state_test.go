@@ -65,9 +65,7 @@ func TestTriesSpoilNoFigures(t *testing.T) {
 			counted.Add(1)
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, p.Run)
 	briskly(t, s)
 	e.says(status(http.StatusInternalServerError))
@@ -121,9 +119,7 @@ func TestPushLeased(t *testing.T) {
 			leased := func(want int64) func() bool {
 				return func() bool {
 					n, err := store.PushLeased(t.Context(), s, &p)
-					if err != nil {
-						t.Fatal(err)
-					}
+					storetest.Must(t, err)
 					return n != nil && *n == want
 				}
 			}

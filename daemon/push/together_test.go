@@ -45,9 +45,7 @@ func TestManyFailAtOnce(t *testing.T) {
 	p, err := push.New(s, push.Options{
 		Allow: "127.0.0.1", Logger: slog.New(slog.NewTextHandler(&log, nil)), Files: 8 * pushes * failures, // so that all are under way at once
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop := storetest.Run(t, p.Run)
 	for range pushes * failures {
 		storetest.Receive(t, "all are pushed", e.got)
@@ -57,9 +55,7 @@ func TestManyFailAtOnce(t *testing.T) {
 	noted := func(n int) func() bool {
 		return func() bool {
 			all, err := s.Client().HVals(t.Context(), s.Home().Keys().Pushes()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			return strings.Count(strings.Join(all, ""), `"failing":`) == n
 		}
 	}

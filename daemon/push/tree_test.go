@@ -8,6 +8,7 @@ import (
 
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/record"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // The tree finds the target of a topic that its pattern matches, and none for others.
@@ -30,9 +31,7 @@ func TestTree(t *testing.T) {
 				text += ".>"
 			}
 			p, err := record.ParsePattern(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			overlaps := false
 			for _, other := range patterns {
 				overlaps = overlaps || p.Overlaps(other)
@@ -62,9 +61,7 @@ func BenchmarkTree(b *testing.B) {
 	var n tree
 	for i := range 1000 {
 		p, err := record.ParsePattern(fmt.Sprintf("order.%d.*", i))
-		if err != nil {
-			b.Fatal(err)
-		}
+		storetest.Must(b, err)
 		n.add(p, &target{})
 	}
 	for b.Loop() {

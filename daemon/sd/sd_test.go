@@ -18,7 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/bellhopd/bellhop/daemon/sd"
@@ -59,9 +58,7 @@ type manager struct {
 func manage(t *testing.T, name string, vars ...string) *manager {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	t.Setenv("NOTIFY_SOCKET", name)
 	for _, variable := range vars {
@@ -77,9 +74,7 @@ func (m *manager) next() string {
 	m.conn.SetReadDeadline(time.Now().Add(storetest.Deadline))
 	text := make([]byte, 1000)
 	n, err := m.conn.Read(text)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	storetest.Must(m.t, err)
 	return string(text[:n])
 }
 
@@ -87,13 +82,9 @@ func (m *manager) next() string {
 func (m *manager) quiet() {
 	m.t.Helper()
 	conn, err := net.DialUnix("unixgram", nil, m.conn.LocalAddr().(*net.UnixAddr))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	storetest.Must(m.t, err)
 	defer conn.Close()
-	if _, err := conn.Write([]byte("the end")); err != nil {
-		m.t.Fatal(err)
-	}
+	storetest.Must(m.t, storetest.ErrOf(conn.Write([]byte("the end"))))
 	if got := m.next(); got != "the end" {
 		m.t.Errorf("got %q", got)
 	}
@@ -200,9 +191,7 @@ func TestSystemdIsAway(t *testing.T) {
 func activate(t *testing.T, pid string, files ...*os.File) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), showListeners+"=1", "GORACE=atexit_sleep_ms=0", "LISTEN_PID="+pid, "LISTEN_FDNAMES=http:other", fmt.Sprintf("LISTEN_FDS=%d", len(files)))
 	cmd.ExtraFiles = files
@@ -215,32 +204,22 @@ func activate(t *testing.T, pid string, files ...*os.File) string {
 
 func TestListeners(t *testing.T) {
 	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer tcp.Close()
 	unix, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer unix.Close()
 	first, errTCP := tcp.File()
 	second, errUnix := unix.File()
 	null, errNull := os.Open(os.DevNull)
-	if err := errors.Join(errTCP, errUnix, errNull); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, errors.Join(errTCP, errUnix, errNull))
 	defer first.Close()
 	defer second.Close()
 	defer null.Close()
 
 	both := fmt.Sprintf("%s\n%s\nerror: <nil>\nleft: \n", tcp.Addr(), unix.Addr())
-	if diff := cmp.Diff(both, activate(t, "me", first, second)); diff != "" {
-		t.Errorf("two sockets (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff("error: <nil>\nleft: \n", activate(t, "1", first)); diff != "" {
-		t.Errorf("a socket for another process (-want +got):\n%s", diff)
-	}
+	storetest.Same(t, "two sockets", both, activate(t, "me", first, second))
+	storetest.Same(t, "a socket for another process", "error: <nil>\nleft: \n", activate(t, "1", first))
 	got := activate(t, "me", first, null)
 	if !strings.HasPrefix(got, "error: listen on the socket other that systemd opened: ") || !strings.HasSuffix(got, "\nleft: \n") {
 		t.Errorf("something that is no socket: %s", got)

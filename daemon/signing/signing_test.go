@@ -34,9 +34,7 @@ func is(with []byte) func([]byte) bool {
 func verify(t *testing.T, s *signing.Secret, with []byte) bool {
 	t.Helper()
 	ok, err := s.Verify(t.Context(), is(with))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return ok
 }
 
@@ -48,9 +46,7 @@ func TestRotation(t *testing.T) {
 	if !verify(t, two, before) {
 		t.Error("another does not know the secret")
 	}
-	if err := store.Home().RotateSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, store.Home().RotateSecret(t.Context()))
 	storetest.Eventually(t, "the old one is refused by who only verifies it", func() bool { return !verify(t, one, before) })
 	after := get(t, one)
 	storetest.Eventually(t, "the new one is known", func() bool { return verify(t, two, after) })
@@ -109,9 +105,7 @@ func TestForeignSecret(t *testing.T) {
 	db := storetest.Open(t)
 	s := signing.New(db)
 	before := get(t, s)
-	if err := db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Client().Set(t.Context(), db.Keys().Secret(), "foreign", 0).Err())
 	storetest.Eventually(t, "it is told", func() bool {
 		_, err := s.Verify(t.Context(), is([]byte("foreign")))
 		return errors.Is(err, store.ErrNoSecret)
@@ -119,9 +113,7 @@ func TestForeignSecret(t *testing.T) {
 	if _, err := s.Get(t.Context()); !errors.Is(err, store.ErrNoSecret) {
 		t.Errorf("got %v", err)
 	}
-	if err := db.Home().RotateSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().RotateSecret(t.Context()))
 	storetest.Eventually(t, "a new one is read", func() bool {
 		text, err := s.Get(t.Context())
 		return err == nil && !bytes.Equal(text, before)
@@ -136,16 +128,12 @@ func TestSeal(t *testing.T) {
 	open := func(s *signing.Secret, use, sealed string) (string, bool) {
 		t.Helper()
 		text, known, err := s.Open(t.Context(), use, sealed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		return text, known
 	}
 	for _, text := range []string{"", "order-47", string(bytes.Repeat([]byte{0xff}, 5000))} {
 		sealed, err := one.Seal(t.Context(), "use", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		if got, known := open(two, "use", sealed); !known || got != text {
 			t.Errorf("got %q, %v for %q", got, known, text)
 		}
@@ -159,12 +147,8 @@ func TestSeal(t *testing.T) {
 		}
 	}
 	sealed, err := one.Seal(t.Context(), "use", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Home().RotateSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
+	storetest.Must(t, store.Home().RotateSecret(t.Context()))
 	storetest.Eventually(t, "it is refused", func() bool { _, known := open(one, "use", sealed); return !known })
 }
 
@@ -177,24 +161,18 @@ func TestLogouts(t *testing.T) {
 	get(t, one)
 	get(t, two)
 	good := time.Now().Add(time.Hour).Truncate(time.Second)
-	if err := one.End(t.Context(), "a", good); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, one.End(t.Context(), "a", good))
 	if !one.Ended("a", good) || one.Ended("b", good) {
 		t.Error("another ended than that")
 	}
 	storetest.Eventually(t, "it ended elsewhere", func() bool { get(t, two); return two.Ended("a", good) })
-	if err := one.End(t.Context(), "old", time.Now().Add(-2*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, one.End(t.Context(), "old", time.Now().Add(-2*time.Hour)))
 	if one.Ended("old", good) {
 		t.Error("what is over is noted")
 	}
 	const most = 1000
 	for i := range most {
-		if err := db.Home().Logout(t.Context(), fmt.Sprint("more-", i), good.Add(time.Duration(i+1)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, db.Home().Logout(t.Context(), fmt.Sprint("more-", i), good.Add(time.Duration(i+1)*time.Second)))
 	}
 	if n := db.Client().ZCard(t.Context(), db.Keys().Logouts()).Val(); n != most {
 		t.Errorf("%d are noted", n)
@@ -209,8 +187,6 @@ func TestLogouts(t *testing.T) {
 			t.Errorf("%s: it is the other way round", test.id)
 		}
 	}
-	if err := db.Home().RotateSecret(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, db.Home().RotateSecret(t.Context()))
 	storetest.Eventually(t, "they go with the secret", func() bool { get(t, two); return !two.Ended("more-1", good) })
 }

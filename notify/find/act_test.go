@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/notify"
@@ -497,8 +496,6 @@ func TestActMay(t *testing.T) {
 		want(t, "purge", act(t, db, "topic:>", find.Act{Kind: find.Purge}, o, false), 1, 1)
 		want(t, "cancel", act(t, db, "topic:>", find.Act{Kind: find.Cancel}, o, false), 0, 0)
 		found, _ := all(t, db, "topic:>", find.Options{})
-		if diff := cmp.Diff(7, len(found)); diff != "" {
-			t.Error(diff)
-		}
+		storetest.Same(t, "found", 7, len(found))
 	})
 }

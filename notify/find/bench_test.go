@@ -151,12 +151,10 @@ func beside(b *testing.B, db *notify.Store, work func(end time.Time) (done bool)
 	worker, err := subscribers.NewSubscriber(db, subscribers.SubscriberOptions{})
 	storetest.Must(b, err)
 	topic := fmt.Sprintf("clock.%d", time.Now().UnixNano())
-	if err := worker.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
+	storetest.Must(b, worker.Handle(topic, func(_ context.Context, d *subscribers.Delivery) error {
 		late.Add(time.Since(d.Due))
 		return nil
-	}, subscribers.HandleOptions{Concurrency: 4}); err != nil {
-		b.Fatal(err)
-	}
+	}, subscribers.HandleOptions{Concurrency: 4}))
 	stop := storetest.Run(b, worker.Run)
 	defer stop()
 	for n, done := clocks, false; !done; n += clocks {

@@ -283,9 +283,7 @@ func TestFindForeign(t *testing.T) {
 		db.Client().Set(ctx, db.KeysOf("c").Ready("c"), "foreign", 0)
 		for _, limit := range []int{1, 100} {
 			found, _ := all(t, db, "topic:>", find.Options{Limit: limit})
-			if diff := cmp.Diff([]string{"a:1", "b:2"}, names(found)); diff != "" {
-				t.Error(diff)
-			}
+			storetest.Same(t, "found", []string{"a:1", "b:2"}, names(found))
 		}
 	})
 }

@@ -230,8 +230,6 @@ func TestForecastInTheTrialServer(t *testing.T) {
 	for _, o := range []forecast.Options{{Bucket: forecast.Day, Count: 70}, {Topics: patterns(t, "mail.1"), Count: 1000}} {
 		got := of(t, s, o)
 		want := l.want(got, func(topic string) bool { return len(o.Topics) == 0 || topic == "mail.1" })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		storetest.Same(t, "forecast", want, got)
 	}
 }

@@ -25,9 +25,7 @@ func read(t testing.TB, s *notify.Store) []history.Sample {
 	t.Helper()
 	now := time.Now()
 	got, err := history.Read(t.Context(), s, now.Add(-30*time.Minute), now.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return got
 }
 
@@ -50,9 +48,7 @@ func counts(s history.Sample) [4]int64 { return [4]int64{s.Published, s.Claimed,
 func keep(t testing.TB, s *notify.Store) (stop func()) {
 	t.Helper()
 	c, err := carrier.New(s, carrier.Options{Name: "c", Lease: time.Minute}) // between two terms it has a gap
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	stop = storetest.Run(t, c.Run)
 	await(t, s)
 	return stop
@@ -62,9 +58,7 @@ func keep(t testing.TB, s *notify.Store) (stop func()) {
 func await(t testing.TB, s *notify.Store) {
 	t.Helper()
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	now := time.Now().Unix()
 	storetest.Eventually(t, "each shard has a sample of a second to come", func() bool {
 		return !slices.ContainsFunc(shards, func(shard store.Shard) bool {
@@ -95,9 +89,7 @@ func work(t testing.TB, s *notify.Store, topics, each, dead int) {
 					break
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, err)
 			return n == each
 		})
 	}
@@ -136,17 +128,13 @@ func TestKnownLoad(t *testing.T) {
 func write(t *testing.T, shard store.Shard, samples ...[store.Rings]store.Sample) {
 	t.Helper()
 	e, err := shard.Elect(t.Context(), "me", time.Hour, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	for _, one := range samples {
 		_, err := shard.Carry(t.Context(), store.Carry{
 			Token: e.Token, Epoch: e.Epoch, Lease: time.Hour, Batch: 100, KeepCount: 1, KeepAge: time.Hour, Beat: true, Look: true, Ready: "0",
 			History: true, Samples: &one,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 	}
 }
 
@@ -155,9 +143,7 @@ func TestMinutesAndSeconds(t *testing.T) {
 	t.Parallel()
 	s := storetest.Sharded(t, 2)
 	shards, err := s.Shards(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	now := time.Now().Truncate(time.Minute)
 	at := func(ago time.Duration) int64 { return now.Add(-ago).Unix() }
 	sample := func(at int64, seconds int, acked int64) store.Sample {
@@ -172,9 +158,7 @@ func TestMinutesAndSeconds(t *testing.T) {
 		)
 	}
 	got, err := history.Read(t.Context(), s, now.Add(-48*time.Hour), now.Add(24*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	var want []history.Sample
 	add := func(ago, step time.Duration, acked int64) {
 		want = append(want, history.Sample{Time: now.Add(-ago).UTC(), Step: step, Noted: step, Acked: 2 * acked})
@@ -185,9 +169,7 @@ func TestMinutesAndSeconds(t *testing.T) {
 		add(30*time.Minute+3*time.Second-time.Duration(i)*time.Second, time.Second, n)
 	}
 	add(20*time.Minute, time.Second, 7)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "samples", want, got)
 	for _, span := range [][2]time.Duration{{20 * time.Minute, 19 * time.Minute}, {2 * time.Hour, time.Hour}} {
 		got, err := history.Read(t.Context(), s, now.Add(-span[0]), now.Add(-span[1]))
 		if err != nil || len(got) != 1 {
@@ -220,9 +202,7 @@ func TestNoHistory(t *testing.T) {
 	t.Parallel()
 	s := storetest.Sharded(t, 2)
 	c, err := carrier.New(s, carrier.Options{NoHistory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	work(t, s, 4, 10, 1)
 	for _, keys := range s.KeysOfAll() {
@@ -243,9 +223,7 @@ func TestHistoryIsForgotten(t *testing.T) {
 	stop := keep(t, s)
 	stop()
 	c, err := carrier.New(s, carrier.Options{NoHistory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	storetest.Eventually(t, "it is gone", func() bool {
 		n := int64(0)
@@ -269,9 +247,7 @@ func TestHistoryInTheTrialServer(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
-	if err := ds[0].Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, ds[0].Ack(t.Context()))
 	await(t, s)
 	if got := sum(read(t, s)); counts(got) != [4]int64{1, 1, 1, 0} {
 		t.Errorf("got %+v", got)
@@ -309,19 +285,13 @@ func TestKnownLateness(t *testing.T) {
 	for i := range n {
 		member := record.Member(topic, fmt.Sprintf("m%04d", i))
 		due := float64(now.Add(-late(i)).UnixMilli())
-		if err := s.Client().HSet(t.Context(), keys.Messages(), member, "1\nx").Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Client().ZAdd(t.Context(), keys.Ready(topic), redis.Z{Score: due, Member: member}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, s.Client().HSet(t.Context(), keys.Messages(), member, "1\nx").Err())
+		storetest.Must(t, s.Client().ZAdd(t.Context(), keys.Ready(topic), redis.Z{Score: due, Member: member}).Err())
 	}
 	claimer := subscriberstest.Claimer(t, s)
 	for claimed := 0; claimed < n; {
 		ds, err := claimer.Claim(t.Context(), topic, subscribers.ClaimOptions{Max: 300})
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		claimed += len(ds)
 	}
 	took := time.Since(now)

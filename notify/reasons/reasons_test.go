@@ -20,9 +20,7 @@ func TestCount(t *testing.T) {
 	store := storetest.Open(t)
 	put := func(deaths ...any) {
 		t.Helper()
-		if err := store.Client().HSet(t.Context(), store.KeysOf("orders").Deaths(), deaths...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, store.Client().HSet(t.Context(), store.KeysOf("orders").Deaths(), deaths...).Err())
 	}
 	put("orders:1", "no such order 4711", "orders:2", "no such order 4712", "orders:3", "answered 503", "orders:4", "answered 404",
 		"mail:1", "no such order 4713", "foreign", "\x1b[2J\xff", "orders:5", strings.Repeat("x", 1000))

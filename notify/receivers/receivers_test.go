@@ -38,9 +38,7 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t)
 	c, err := carrier.New(db, carrier.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	storetest.Run(t, c.Run)
 	held := make(chan struct{})
 	holds := func(_ context.Context, b *subscribers.Broadcast) error {

@@ -3,8 +3,6 @@ package store_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/fault"
@@ -266,13 +264,9 @@ func TestShowGroupOfBranches(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff([]string{of + " a leased desk-1", p.Topic + " b ready "}, members()); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "members", []string{of + " a leased desk-1", p.Topic + " b ready "}, members())
 	storetest.Must(t, storetest.ErrOf(p.Shard.Nack(t.Context(), of, store.Nack{Lease: lease, Bury: true, Reason: "no"})))
-	if diff := cmp.Diff([]string{p.Topic + " b ready ", of + " a dead no"}, members()); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "members after a death", []string{p.Topic + " b ready ", of + " a dead no"}, members())
 	for what, call := range map[string]func() error{
 		"list":   func() error { _, _, err := store.ListGroups(t.Context(), db, of, "", 1); return err },
 		"show":   func() error { _, _, err := store.ShowGroup(t.Context(), db, of, "g"); return err },

@@ -86,9 +86,7 @@ func TestRunSchedule(t *testing.T) {
 		t.Errorf("got %+v", info)
 	}
 	want := map[string]string{"Shop": "7", store.HeaderSchedule: "daily", store.HeaderScheduled: strings.TrimPrefix(info.ID, "daily~"), store.HeaderPrevious: last.Format(time.RFC3339)}
-	if diff := cmp.Diff(want, info.Headers); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "headers", want, info.Headers)
 	storetest.Same(t, "the schedule changed", before, r.state("daily"))
 	r.must(r.shard.PauseSchedule(t.Context(), r.topic, "daily", store.AnyRevision))
 	if again := r.run("daily"); again.ID == info.ID || again.State != notify.Ready {

@@ -59,15 +59,9 @@ func TestRings(t *testing.T) {
 		seconds, minutes = append(seconds, second), append(minutes, minute)
 	}
 	all := func(ring store.Ring) []store.Sample { return history(t, shard, ring, base, base+3700*ring.Unit()) }
-	if diff := cmp.Diff(seconds, all(store.Seconds)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(minutes, all(store.Minutes)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(seconds[5:15], history(t, shard, store.Seconds, base+3595, base+3605)); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "seconds", seconds, all(store.Seconds))
+	storetest.Same(t, "minutes", minutes, all(store.Minutes))
+	storetest.Same(t, "some seconds", seconds[5:15], history(t, shard, store.Seconds, base+3595, base+3605))
 	second, minute := at(3595 + 3600)
 	minute.At = base + (3595+7*24*60)*60
 	beat(second, minute)

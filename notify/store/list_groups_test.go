@@ -69,9 +69,7 @@ func TestShowGroup(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", g, want)
 	}
 	is := []string{"l scheduled", "m2 leased desk-1", "m3 ready", "m4 ready", "m5 ready", "m1 dead no such user"}
-	if diff := cmp.Diff(is, some); diff != "" {
-		t.Error(diff)
-	}
+	storetest.Same(t, "members", is, some)
 	storetest.Must(t, storetest.ErrOf(storetest.Publisher(t, db).Cancel(t.Context(), "done", "end")))
 	if g, _ := show(t, db, topic, "g"); g.State != store.GroupOpen || g.Callback != "" {
 		t.Errorf("its callback is cancelled: %+v", g)

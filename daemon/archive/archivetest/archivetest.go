@@ -20,9 +20,7 @@ import (
 func Open(t testing.TB, s *notify.Store, o archive.Options) *archive.Archive {
 	t.Helper()
 	a, err := archive.New(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(a.Close)
 	return a
 }
@@ -45,13 +43,9 @@ func Hold(t testing.TB, url, table string) {
 	t.Helper()
 	storetest.Eventually(t, "there is a table "+table, func() bool { return databasetest.Ask(t, url, "SELECT to_regclass($1) IS NOT NULL", table)[0] == true })
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
-	if _, err := conn.PgConn().Exec(t.Context(), "BEGIN; LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE").ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.PgConn().Exec(t.Context(), "BEGIN; LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE").ReadAll()))
 }
 
 // Log returns a logger, and what it logged until now.
@@ -59,4 +53,3 @@ func Log() (log *slog.Logger, logged func() string) {
 	w := &storetest.Log{}
 	return w.Logger(slog.LevelDebug), w.String
 }
-

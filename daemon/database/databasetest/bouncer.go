@@ -28,9 +28,7 @@ func Bouncer(t testing.TB, server *postgres.Server, database string) (url string
 	}
 	port := storetest.Port(t)
 	dir, err := os.MkdirTemp("", "bellhop-pgbouncer-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := filepath.Join(dir, "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]

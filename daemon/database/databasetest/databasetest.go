@@ -28,9 +28,7 @@ func Database(t testing.TB) (url string) {
 	t.Helper()
 	s := serverOf(t)
 	name := "test " + notify.NewID()
-	if err := s.Create(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Create(t.Context(), name))
 	return s.URL(name)
 }
 
@@ -54,13 +52,9 @@ func serverOf(t testing.TB) *postgres.Server {
 func Server(t testing.TB, args ...string) (s *postgres.Server, url string) {
 	t.Helper()
 	s, err := postgres.Start(t.Context(), postgres.Options{Args: args})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	t.Cleanup(s.Close)
-	if err := s.Create(t.Context(), "archive"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Create(t.Context(), "archive"))
 	return s, s.URL("archive")
 }
 
@@ -94,11 +88,7 @@ func Ask(t testing.TB, url, query string, args ...any) (values []any) {
 func on(t testing.TB, url string, f func(*pgx.Conn) error) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	if err := f(conn); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, f(conn))
 }

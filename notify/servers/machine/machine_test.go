@@ -36,18 +36,12 @@ func TestSetClock(t *testing.T) {
 	m, s := storetest.Machine(t)
 	client := connect(t, s)
 	for _, ahead := range []time.Duration{0, 5 * time.Minute, -3 * time.Minute, 1500 * time.Millisecond, 0} {
-		if err := m.SetClock(ahead); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, m.SetClock(ahead))
 		before := time.Now()
 		direct, err := client.Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		inside, err := client.Eval(t.Context(), "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)", nil).Int64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, err)
 		after := time.Now()
 		for _, got := range []time.Time{direct, time.UnixMilli(inside)} {
 			if got.Before(before.Add(ahead-time.Millisecond)) || got.After(after.Add(ahead)) {
@@ -61,12 +55,8 @@ func TestSetClock(t *testing.T) {
 func TestClockExpiresKeys(t *testing.T) {
 	m, s := storetest.Machine(t)
 	client := connect(t, s)
-	if err := client.Set(t.Context(), "k", "v", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.SetClock(2 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, client.Set(t.Context(), "k", "v", time.Minute).Err())
+	storetest.Must(t, m.SetClock(2*time.Minute))
 	if err := client.Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
 		t.Errorf("a minute after its expiry GET of the key returns the error %v", err)
 	}
@@ -86,13 +76,9 @@ func TestPowerCutWithAlways(t *testing.T) {
 	for round := range 3 {
 		client := connect(t, s)
 		total += write(t, client, total, 300, func() {
-			if err := client.BgRewriteAOF(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(t, client.BgRewriteAOF(t.Context()).Err())
 		})
-		if _, err := m.PowerCut(s); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, storetest.ErrOf(m.PowerCut(s)))
 		s = storetest.Restart(t, s)
 		if got := size(t, connect(t, s)); got != total {
 			t.Fatalf("after power cut %d there are %d of %d keys", round+1, got, total)
@@ -135,9 +121,7 @@ func TestFullDiskWithEverysec(t *testing.T) {
 	m, s := storetest.Machine(t, "--appendfsync", "everysec")
 	client := connect(t, s)
 	written := write(t, client, 0, 10, func() {})
-	if err := m.FillDisk(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.FillDisk())
 	storetest.Eventually(t, "writes are refused", func() bool {
 		err := client.Set(t.Context(), fmt.Sprint(written), strings.Repeat("x", 1000), 0).Err()
 		if err == nil {
@@ -148,9 +132,7 @@ func TestFullDiskWithEverysec(t *testing.T) {
 	if got := size(t, client); got != written {
 		t.Errorf("there are %d of %d keys", got, written)
 	}
-	if err := m.FreeDisk(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.FreeDisk())
 	storetest.Eventually(t, "writes are accepted again", func() bool { return client.Set(t.Context(), "again", "x", 0).Err() == nil })
 	s.Stop()
 	s = storetest.Restart(t, s)
@@ -164,16 +146,12 @@ func TestFullDiskWithAlways(t *testing.T) {
 	m, s := storetest.Machine(t, "--appendfsync", "always")
 	client := connect(t, s)
 	written := write(t, client, 0, 10, func() {})
-	if err := m.FillDisk(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.FillDisk())
 	for client.Set(t.Context(), fmt.Sprint(written), strings.Repeat("x", 1000), 0).Err() == nil {
 		written++
 	}
 	storetest.Receive(t, "Redis ends itself", s.Done())
-	if err := m.FreeDisk(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, m.FreeDisk())
 	s = storetest.Restart(t, s)
 	if got := size(t, connect(t, s)); got != written {
 		t.Errorf("after a restart there are %d of %d keys", got, written)
@@ -205,9 +183,7 @@ func write(t *testing.T, client *redis.Client, from, n int, between func()) int 
 		if i == n/2 {
 			between()
 		}
-		if err := client.Set(context.Background(), fmt.Sprint(from+i), "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(t, client.Set(context.Background(), fmt.Sprint(from+i), "x", 0).Err())
 	}
 	return n
 }
@@ -215,8 +191,6 @@ func write(t *testing.T, client *redis.Client, from, n int, between func()) int 
 func size(t *testing.T, client *redis.Client) int {
 	t.Helper()
 	n, err := client.DBSize(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	return int(n)
 }

@@ -36,24 +36,16 @@ func want(t *testing.T, url, statement, value string) {
 // paused, and asks for a password over TCP alone.
 func TestServer(t *testing.T) {
 	s, err := postgres.Start(t.Context(), postgres.Options{Args: []string{"-c", "work_mem=1234kB", "-c", "full_page_writes=on"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer s.Close()
-	if err := s.Create(t.Context(), "a b"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Create(t.Context(), "a b"))
 	url := s.URL("a b")
 	want(t, url, "SHOW work_mem", "1234kB")
 
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 'row' AS v"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, storetest.ErrOf(conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 'row' AS v")))
 
 	for _, end := range []func(){s.Kill, s.Crash} {
 		end()
@@ -63,26 +55,20 @@ func TestServer(t *testing.T) {
 	}
 
 	s.Stop()
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Restart(t.Context()))
 	want(t, s.SocketURL("a b"), "SELECT v FROM kept", "row")
 
 	if conn, err = pgx.Connect(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	if err := s.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Pause())
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := conn.Ping(soon); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a paused server answers: %v", err)
 	}
-	if err := s.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(t, s.Resume())
 	want(t, url, "SELECT v FROM kept", "row")
 
 	_, err = ask(t.Context(), strings.Replace(url, "correct", "wrong", 1), "SELECT 1")

@@ -95,9 +95,7 @@ func TestUpgradeUnderWay(t *testing.T) {
 	for k := range 4 {
 		tasks.Go(func() {
 			for n := 0; ; n++ {
-				if err := publishTo(t, publishers, fmt.Sprintf("t%d", (4*n+k)%100)); err != nil {
-					t.Error(err)
-				}
+				storetest.Should(t, publishTo(t, publishers, fmt.Sprintf("t%d", (4*n+k)%100)))
 				select {
 				case <-done:
 					return

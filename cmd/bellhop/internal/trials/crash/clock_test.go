@@ -98,7 +98,7 @@ func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	later := make(chan string, 10)
 	listen(later, hold)
 	want("who reads it by the earlier clock", later, "a", "b", "c")
-	storetest.Must(t, m.SetClock(2 * time.Hour))
+	storetest.Must(t, m.SetClock(2*time.Hour))
 	last := make(chan string, 10)
 	listen(last, hold)
 	want("who reads it by the later clock", last, "a", "c")

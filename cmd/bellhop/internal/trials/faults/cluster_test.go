@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store/script"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // The Cluster of a sharded world, and its store.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/faults/history"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 // A takeover with the default lease stays within its bound, -faults.takeovers times for each

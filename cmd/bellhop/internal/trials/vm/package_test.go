@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 var unitNames = []string{

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/pagestest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/vm/sandbox"
+	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
 var twice = flag.Bool("twice", false, "make a release for all architectures, in two clones, and compare the bytes")
