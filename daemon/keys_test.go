@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -42,9 +43,7 @@ func TestTableHasAllKeys(t *testing.T) {
 	})
 	s := storetest.With(t, notify.Config{URL: master.URL(), Prefix: c.Prefix, WaitReplicas: 1, MemoryShare: 80, Shards: c.Shards})
 	elected(t, s)
-	standby, err := carrier.New(s, carrier.Options{Name: "standby"})
-	storetest.Must(t, err)
-	storetest.Run(t, standby.Run)
+	carriertest.Run(t, s, carrier.Options{Name: "standby"})
 	conn, err := nats.Connect(string(c.NatsURL), nats.Timeout(storetest.Deadline))
 	storetest.Must(t, err)
 	t.Cleanup(conn.Close)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -31,9 +32,7 @@ func announcement(id string, due time.Time) notify.Message {
 // carry runs a carrier until stop is called or the test ends.
 func carry(t *testing.T, db *notify.Store) (stop func()) {
 	t.Helper()
-	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
-	storetest.Must(t, err)
-	return storetest.Run(t, c.Run)
+	return carriertest.Run(t, db, carrier.Options{Lease: carrier.MinLease})
 }
 
 // A broadcast waits for the carrier, whenever it is due, and is inspected as messages

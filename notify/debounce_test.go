@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
@@ -31,9 +32,7 @@ func BenchmarkDebounce(b *testing.B) {
 func putOff(b *testing.B, processes int) {
 	const callers = 16
 	db := storetest.Open(b)
-	c, err := carrier.New(db, carrier.Options{Lease: carrier.MinLease})
-	storetest.Must(b, err)
-	storetest.Run(b, c.Run)
+	carriertest.Run(b, db, carrier.Options{Lease: carrier.MinLease})
 	late, bodies := receiveDebounced(b, db)
 	publishers := make([]*notify.Publisher, processes)
 	for i := range publishers {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/reach"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -61,9 +62,7 @@ func TestMainPathInTheTrialServer(t *testing.T) {
 	store := trial(t)
 	storetest.Must(t, store.Check(t.Context()))
 	pub := clientOf(t, store)
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
-	storetest.Must(t, err)
-	stopCarrier := storetest.Run(t, c.Run)
+	stopCarrier := carriertest.Run(t, store, carrier.Options{Lease: carrier.MinLease})
 	handled, died := make(chan string, 10), make(chan string, 10)
 	stopSubscriber := storetest.Run(t, trialSubscriber(t, store, handled, died).Run)
 

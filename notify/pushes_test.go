@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -20,9 +21,7 @@ func pushAll(t *testing.T, db *notify.Store, pub client) {
 	pushed := make(chan string, 100)
 	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { pushed <- r.Header.Get("Bellhop-Topic") }))
 	defer endpoint.Close()
-	c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
-	storetest.Must(t, err)
-	stopCarrying := storetest.Run(t, c.Run)
+	stopCarrying := carriertest.Run(t, db, carrier.Options{Lease: carrier.MaxLease})
 	p, err := push.New(db, push.Options{Allow: "127.0.0.1"})
 	storetest.Must(t, err)
 	stopPushing := storetest.Run(t, p.Run)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/reasons"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -175,9 +175,7 @@ func TestMostShards(t *testing.T) {
 	t.Parallel()
 	const topics = 300
 	pub, db := openAt(t, storetest.URL(), "test-"+notify.NewID(), reach.MaxShards)
-	c, err := carrier.New(db)
-	storetest.Must(t, err)
-	stopCarrier := storetest.Run(t, c.Run)
+	stopCarrier := carriertest.Run(t, db)
 	heard, started := make(chan string, topics), make(chan struct{})
 	stopListener := storetest.Run(t, func(ctx context.Context) error {
 		return subscriberstest.Listener(t, db).Listen(ctx, ">", func(_ context.Context, b *subscribers.Broadcast) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
@@ -496,9 +497,7 @@ func announce(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	ctx := t.Context()
 	carry := func(keep time.Duration) (stop func()) {
-		c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease, KeepAge: keep, Sweep: carrier.MinSweep})
-		storetest.Must(t, err)
-		return storetest.Run(t, c.Run)
+		return carriertest.Run(t, db, carrier.Options{Lease: carrier.MaxLease, KeepAge: keep, Sweep: carrier.MinSweep})
 	}
 	stopKeeping := carry(0)
 	var stops []func()
@@ -569,9 +568,7 @@ func deliver(t *testing.T, db *notify.Store, pub client) {
 	t.Helper()
 	var stops []func()
 	for range 2 { // one stands by
-		c, err := carrier.New(db, carrier.Options{Lease: carrier.MaxLease})
-		storetest.Must(t, err)
-		stops = append(stops, storetest.Run(t, c.Run))
+		stops = append(stops, carriertest.Run(t, db, carrier.Options{Lease: carrier.MaxLease}))
 	}
 	handled := make(chan string, 2)
 	sub, err := subscribers.NewSubscriber(db)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
@@ -20,9 +21,7 @@ import (
 func TestLostRing(t *testing.T) {
 	s, url := storetest.Open(t), databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
-	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s, carrier.Options{OnTerm: a.Term})
 	archivetest.Registered(t, s)
 	for i := range 2 { // the archive rests again between them
 		entry := []any{"member", record.Member(topic, fmt.Sprintf("m%d", i)), "state", "dead", "ended", noon.UnixMilli(), "reason", "lost", "attempts", 1}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
@@ -147,9 +148,7 @@ func TestRest(t *testing.T) {
 		}
 	})
 	a := archivetest.Open(t, s, archive.Options{URL: databasetest.Database(t)})
-	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term, Lease: carrier.MaxLease})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s, carrier.Options{OnTerm: a.Term, Lease: carrier.MaxLease})
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 1)
 	wantEmpty(t, s)
@@ -306,9 +305,7 @@ func TestFlushAll(t *testing.T) {
 	s := storetest.Unhurried(storetest.At(t, storetest.Lend(t), "test"))
 	url := databasetest.Database(t)
 	a := archivetest.Open(t, s, archive.Options{URL: url})
-	c, err := carrier.New(s, carrier.Options{OnTerm: a.Term})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s, carrier.Options{OnTerm: a.Term})
 	archivetest.Registered(t, s)
 	mustKill(t, s, 0, 3)
 	wantRows(t, url, 3)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/calls"
 	"github.com/bellhopd/bellhop/daemon/database"
 	"github.com/bellhopd/bellhop/daemon/database/databasetest"
@@ -93,9 +94,7 @@ func TestRetriedIsRelayed(t *testing.T) {
 	if order := databasetest.Ask(t, url, "SELECT string_agg(id, ' ' ORDER BY seq) FROM bellhop.outbox")[0]; order != "r2 w r1 r3" {
 		t.Errorf("the order is %s", order)
 	}
-	c, err := carrier.New(store, carrier.Options{Name: "bell-1", OnTerm: b.Term})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, store, carrier.Options{Name: "bell-1", OnTerm: b.Term})
 	storetest.Eventually(t, "it is relayed", func() bool { return b.Stats().Relayed == 3 })
 	all.says("retryRefused", `{"all":true}`, "", `{"count":1}`)
 	storetest.Eventually(t, "the last one is relayed, too", func() bool { return b.Stats().Relayed == 4 })

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -164,9 +164,7 @@ func TestSchedulesRefused(t *testing.T) {
 	storetest.Found(t, w.store)
 	w.must(w.store.Client().Set(t.Context(), key, "mine", 0).Err())
 	w.schedule("bills", "hourly", func(*store.Schedule) {})
-	carrying, err := carrier.New(w.store, carrier.Options{})
-	w.must(err)
-	storetest.Run(t, carrying.Run)
+	carriertest.Run(t, w.store)
 	storetest.Eventually(t, "the carrier notes that it cannot make it", func() bool {
 		_, state, _, err := w.store.Of("bills").Schedule(t.Context(), "bills", "hourly")
 		w.must(err)
@@ -182,9 +180,7 @@ func TestSchedulesUnreadForTheCarrier(t *testing.T) {
 	w.schedule("bills", "hourly", func(*store.Schedule) {})
 	w.must(w.store.Client().HSet(t.Context(), w.store.KeysOf("bills").Rules("bills"), "hourly", "{\"every\":3600}\nno record").Err())
 	w.expect("schedules", w.fine("1 schedule"))
-	carrying, err := carrier.New(w.store, carrier.Options{})
-	w.must(err)
-	storetest.Run(t, carrying.Run)
+	carriertest.Run(t, w.store)
 	want := "fail schedules bills hourly: it cannot be read, so it makes nothing: since TIME the carrier fails to read it: it is damaged, or newer than the daemon that carries, which is to be updated → " +
 		"put it again: bellhop schedule put bills hourly; or remove it: bellhop schedule delete bills hourly"
 	storetest.Eventually(t, "the doctor says so", func() bool {

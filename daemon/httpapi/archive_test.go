@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/archive"
 	"github.com/bellhopd/bellhop/daemon/archive/archivetest"
@@ -34,9 +35,7 @@ func archiving(t testing.TB, db string) (*notify.Store, *calls.Service) {
 	t.Helper()
 	store := storetest.Open(t)
 	a := archivetest.Open(t, store, archive.Options{URL: db})
-	c, err := carrier.New(store, carrier.Options{OnTerm: a.Term})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, store, carrier.Options{OnTerm: a.Term})
 	archivetest.Registered(t, store)
 	service, err := calls.NewService(store, a, nil)
 	storetest.Must(t, err)

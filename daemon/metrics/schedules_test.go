@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/metrics"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -39,9 +39,7 @@ func TestSchedules(t *testing.T) {
 		schedule(t, db, fmt.Sprintf("t%d", i))
 	}
 	storetest.Eventually(t, "nobody fills them", func() bool { return scrape(t, m)["bellhop_schedules_behind_seconds"] > 0 })
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, db)
 	storetest.Eventually(t, "two of each are made", func() bool { return scrape(t, m)["bellhop_occurrences_made_total"] == 2*topics })
 	want(t, scrape(t, m), map[string]float64{
 		"bellhop_schedules": topics, "bellhop_schedules_behind_seconds": 0, "bellhop_occurrences_missed_total": 0, "bellhop_occurrences_taken_total": 0, "bellhop_occurrences_refused_total": 0,
@@ -59,9 +57,7 @@ func TestUnreadableSchedules(t *testing.T) {
 			storetest.Must(t, db.Client().HSet(t.Context(), db.KeysOf(topic).Rules(topic), "yearly", "{\"every\":3600}\nno record").Err())
 		}
 	}
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, db)
 	storetest.Eventually(t, "the carrier looked at all", func() bool {
 		now := scrape(t, m)
 		return now["bellhop_schedules_unreadable_total"] == 4 && now["bellhop_occurrences_made_total"] == 16

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -309,9 +310,7 @@ func TestTakeoverBeforeTheFirstBroadcast(t *testing.T) {
 func TestBridgeBeginsNow(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
-	alone, err := carrier.New(store, carrier.Options{})
-	storetest.Must(t, err)
-	stop := storetest.Run(t, alone.Run)
+	stop := carriertest.Run(t, store)
 	broadcast(t, store, numbered(0, 5)...)
 	storetest.Eventually(t, "they are sent", func() bool {
 		n := int64(0)
@@ -422,9 +421,7 @@ func TestGap(t *testing.T) {
 	broadcast(t, store, to(topic, numbered(0, 3))...)
 	reaches(t, store, receive(t, got, 0, 3))
 	first.stop()
-	forgetful, err := carrier.New(store, carrier.Options{KeepCount: 1})
-	storetest.Must(t, err)
-	stop := storetest.Run(t, forgetful.Run)
+	stop := carriertest.Run(t, store, carrier.Options{KeepCount: 1})
 	const sent = 1500
 	broadcast(t, store, to(topic, numbered(3, sent))...)
 	storetest.Eventually(t, "they are sent", func() bool {

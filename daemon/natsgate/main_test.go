@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/api"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/notify"
@@ -194,7 +195,5 @@ func body(id string) notify.Message {
 // carry runs a carrier.
 func carry(t testing.TB, store *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MaxLease})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, store, carrier.Options{Lease: carrier.MaxLease})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/natsgate"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
@@ -177,9 +178,7 @@ func startDaemon(t testing.TB, db *notify.Store, o natsgate.Options, c carrier.O
 	o.Logger, c.Logger, c.Name = d.log.logger(), d.log.logger(), d.name
 	d.Gate, d.stopGate = newGate(t, db, o)
 	c.OnTerm, c.Lease = d.Term, carrier.MaxLease
-	carry, err := carrier.New(db, c)
-	storetest.Must(t, err)
-	d.stopCarrier = storetest.Run(t, carry.Run)
+	d.stopCarrier = carriertest.Run(t, db, c)
 	d.pusher, d.stopPusher = startPusher(t, db, push.Options{NATS: d.Gate, OnClaimed: o.OnClaimed, Grace: time.Hour, Logger: o.Logger})
 	return d
 }

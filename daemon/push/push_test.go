@@ -17,6 +17,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/push"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -49,9 +50,7 @@ type received struct {
 // carry has a carrier of a store run until the test ends.
 func carry(t testing.TB, s *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(s, carrier.Options{Lease: carrier.MaxLease})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s, carrier.Options{Lease: carrier.MaxLease})
 }
 
 // newEndpoint starts an endpoint that answers 200 until says is called.

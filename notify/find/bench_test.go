@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/find"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -138,9 +138,7 @@ func deadLetters(b *testing.B) *notify.Store {
 // carry runs a carrier until the end of the benchmark.
 func carry(b *testing.B, db *notify.Store) {
 	b.Helper()
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(b, err)
-	storetest.Run(b, c.Run)
+	carriertest.Run(b, db)
 }
 
 // beside does some work, in turns of 10 s until it is done, while a message of a topic of its own is due every 5 ms, and reports how late

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/forecast"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -30,9 +30,7 @@ func put(t testing.TB, s *notify.Store, of store.Schedule) {
 // carry runs a carrier until the test ends.
 func carry(t testing.TB, s *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(s, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s)
 }
 
 // made waits until some occurrences of a schedule are made.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/history"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -201,9 +202,7 @@ func TestHistoryWithAShardAway(t *testing.T) {
 func TestNoHistory(t *testing.T) {
 	t.Parallel()
 	s := storetest.Sharded(t, 2)
-	c, err := carrier.New(s, carrier.Options{NoHistory: true})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s, carrier.Options{NoHistory: true})
 	work(t, s, 4, 10, 1)
 	for _, keys := range s.KeysOfAll() {
 		n, err := s.Client().Exists(t.Context(), keys.Lateness(), keys.Seconds(), keys.Minutes()).Result()
@@ -222,9 +221,7 @@ func TestHistoryIsForgotten(t *testing.T) {
 	s := storetest.Open(t)
 	stop := keep(t, s)
 	stop()
-	c, err := carrier.New(s, carrier.Options{NoHistory: true})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, s, carrier.Options{NoHistory: true})
 	storetest.Eventually(t, "it is gone", func() bool {
 		n := int64(0)
 		for _, keys := range s.KeysOfAll() {

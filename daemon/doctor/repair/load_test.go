@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store/record"
@@ -175,9 +176,7 @@ func TestRepairsBesideALoad(t *testing.T) {
 	storetest.Set(t, store, notify.AllTopics, quick)
 	var mu sync.Mutex
 	published, handled := make(map[string]bool), make(map[string]bool)
-	c, err := carrier.New(store, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, store)
 	sub, err := subscribers.NewSubscriber(store)
 	storetest.Must(t, err)
 	for n := range loadTopics {

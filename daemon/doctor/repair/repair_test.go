@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -131,9 +132,7 @@ func wantDelivered(t *testing.T, store *notify.Store, want []string) {
 	storetest.RingAlone(t, store, "orders", "mail", "ledger") // a hand-over that ends comes twice
 	var mu sync.Mutex
 	var got []string
-	c, err := carrier.New(store, carrier.Options{Lease: carrier.MinLease})
-	storetest.Must(t, err)
-	stop := storetest.Run(t, c.Run)
+	stop := carriertest.Run(t, store, carrier.Options{Lease: carrier.MinLease})
 	defer stop()
 	sub, err := subscribers.NewSubscriber(store)
 	storetest.Must(t, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/daemon/doctor/repair"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
@@ -67,9 +67,7 @@ func TestSchedules(t *testing.T) {
 	if found := find(false); len(found) > 0 {
 		t.Errorf("once repaired: %v", found)
 	}
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, db)
 	for _, name := range []string{"whole", "unlisted", "unstated"} {
 		storetest.Eventually(t, name+" is filled", func() bool {
 			_, state, _, err := shard.Schedule(ctx, mail, name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -53,9 +54,7 @@ func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	m, redis := storetest.Machine(t, "--appendfsync", "always")
 	store := storetest.At(t, redis.URL(), "clock")
 	storetest.Must(t, m.SetClock(time.Hour))
-	c, err := carrier.New(store)
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, store)
 	const ttl = 10 * time.Second // longer than it takes to send them
 	storetest.Publish(t, store,
 		notify.Message{Topic: topic, ID: "a", Body: []byte("x"), Broadcast: true},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -250,9 +251,7 @@ func TestManyOfAll(t *testing.T) {
 	t.Parallel()
 	store := storetest.Open(t)
 	for i := range 4 {
-		c, err := carrier.New(store, carrier.Options{Name: fmt.Sprint(i)})
-		storetest.Must(t, err)
-		storetest.Run(t, c.Run)
+		carriertest.Run(t, store, carrier.Options{Name: fmt.Sprint(i)})
 	}
 	l := newLedger()
 	for range 8 {

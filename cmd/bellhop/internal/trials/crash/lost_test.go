@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -57,9 +57,7 @@ func setUser(t *testing.T, db *notify.Store, rules ...any) {
 // run runs a carrier on a store and waits until it is elected.
 func run(t *testing.T, db *notify.Store) {
 	t.Helper()
-	c, err := carrier.New(db, carrier.Options{})
-	storetest.Must(t, err)
-	storetest.Run(t, c.Run)
+	carriertest.Run(t, db)
 	elected(t, db, "")
 }
 

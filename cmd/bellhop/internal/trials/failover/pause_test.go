@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -30,9 +31,7 @@ func TestPauseOverAFailover(t *testing.T) {
 			c := w.config("", 1)
 			db := open(t, c)
 			carry := func(name string) (stop func()) {
-				one, err := carrier.New(open(t, c), carrier.Options{Name: name, Logger: logger(t)})
-				storetest.Must(t, err)
-				return storetest.Run(t, one.Run)
+				return carriertest.Run(t, open(t, c), carrier.Options{Name: name, Logger: logger(t)})
 			}
 			first := carry("first")
 			storetest.Eventually(t, "the first carries", func() bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -266,9 +267,7 @@ func TestEightShardsOnThreeMasters(t *testing.T) {
 // carryShards runs a carrier, and returns a listener.
 func carryShards(t *testing.T, s *notify.Store) *subscribers.Listener {
 	t.Helper()
-	carries, err := carrier.New(s, carrier.Options{Sweep: 10 * time.Millisecond})
-	storetest.Must(t, err)
-	storetest.Run(t, carries.Run)
+	carriertest.Run(t, s, carrier.Options{Sweep: 10 * time.Millisecond})
 	return subscriberstest.Listener(t, s)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/carrier"
+	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -31,9 +32,7 @@ func TestPlans(t *testing.T) {
 			clock, err := server.StandStill(t.Context(), db.Keys(), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 			storetest.Must(t, err)
 			t.Cleanup(clock.Close)
-			c, err := carrier.New(db, carrier.Options{Logger: slog.New(slog.DiscardHandler)})
-			storetest.Must(t, err)
-			storetest.Run(t, c.Run)
+			carriertest.Run(t, db, carrier.Options{Logger: slog.New(slog.DiscardHandler)})
 			(&plan{T: t, hands: clock}).play(n, db)
 		}) {
 			return
