@@ -23,7 +23,6 @@ import (
 
 	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/servers/child"
-	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/servers/memory"
 	"github.com/bellhopd/bellhop/notify/servers/redisserver"
 	"github.com/bellhopd/bellhop/notify/store"
@@ -267,21 +266,6 @@ func Server(t testing.TB, args ...string) *redisserver.Server {
 	}
 	t.Cleanup(s.Stop)
 	return s
-}
-
-// Machine starts a redis-server that appends to a file on a machine of its own, whose clock and disk of 16 MiB the test has in hand.
-func Machine(t testing.TB, args ...string) (*machine.Machine, *redisserver.Server) {
-	t.Helper()
-	dir := t.TempDir()
-	library, err := machine.Build(t.Context(), dir)
-	Must(t, err)
-	m, err := machine.New(t.Context(), dir, library, 16<<20)
-	Must(t, err)
-	t.Cleanup(m.Close)
-	s, err := redisserver.Start(t.Context(), m.Options(redisserver.Options{Args: append([]string{"--appendonly", "yes"}, args...)}))
-	Must(t, err)
-	t.Cleanup(s.Stop)
-	return m, s
 }
 
 // Restart starts a redis-server again that was stopped or killed, until the test ends.

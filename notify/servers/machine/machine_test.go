@@ -33,7 +33,7 @@ func connect(t *testing.T, s *redisserver.Server) *redis.Client {
 
 // The clock has its offset for TIME and in scripts, while the server runs.
 func TestSetClock(t *testing.T) {
-	m, s := storetest.Machine(t)
+	m, s := machine.Start(t)
 	client := connect(t, s)
 	for _, ahead := range []time.Duration{0, 5 * time.Minute, -3 * time.Minute, 1500 * time.Millisecond, 0} {
 		storetest.Must(t, m.SetClock(ahead))
@@ -53,7 +53,7 @@ func TestSetClock(t *testing.T) {
 
 // The clock expires keys, and keeps its offset over a restart.
 func TestClockExpiresKeys(t *testing.T) {
-	m, s := storetest.Machine(t)
+	m, s := machine.Start(t)
 	client := connect(t, s)
 	storetest.Must(t, client.Set(t.Context(), "k", "v", time.Minute).Err())
 	storetest.Must(t, m.SetClock(2*time.Minute))
@@ -71,7 +71,7 @@ func TestClockExpiresKeys(t *testing.T) {
 // With appendfsync always a power cut loses no acknowledged write, even while the file is
 // rewritten.
 func TestPowerCutWithAlways(t *testing.T) {
-	m, s := storetest.Machine(t, "--appendfsync", "always")
+	m, s := machine.Start(t, "--appendfsync", "always")
 	total := 0
 	for round := range 3 {
 		client := connect(t, s)
@@ -89,7 +89,7 @@ func TestPowerCutWithAlways(t *testing.T) {
 // With everysec a power cut loses the writes since the last synchronisation, and no more; kill
 // -9 alone loses nothing.
 func TestPowerCutWithEverysec(t *testing.T) {
-	m, s := storetest.Machine(t, "--appendfsync", "everysec")
+	m, s := machine.Start(t, "--appendfsync", "everysec")
 	client := connect(t, s)
 	synced := write(t, client, 0, 100, func() {})
 	storetest.Eventually(t, "all is synchronised", m.AllSynced)
@@ -118,7 +118,7 @@ func TestPowerCutWithEverysec(t *testing.T) {
 
 // On a full disk a Redis with everysec refuses writes, until there is space again.
 func TestFullDiskWithEverysec(t *testing.T) {
-	m, s := storetest.Machine(t, "--appendfsync", "everysec")
+	m, s := machine.Start(t, "--appendfsync", "everysec")
 	client := connect(t, s)
 	written := write(t, client, 0, 10, func() {})
 	storetest.Must(t, m.FillDisk())
@@ -143,7 +143,7 @@ func TestFullDiskWithEverysec(t *testing.T) {
 
 // On a full disk a Redis with always ends itself; after a restart it has all acknowledged writes.
 func TestFullDiskWithAlways(t *testing.T) {
-	m, s := storetest.Machine(t, "--appendfsync", "always")
+	m, s := machine.Start(t, "--appendfsync", "always")
 	client := connect(t, s)
 	written := write(t, client, 0, 10, func() {})
 	storetest.Must(t, m.FillDisk())
@@ -160,7 +160,7 @@ func TestFullDiskWithAlways(t *testing.T) {
 
 // Only Redis sees the disk, which ends with the machine.
 func TestDiskIsOfItsOwn(t *testing.T) {
-	m, s := storetest.Machine(t)
+	m, s := machine.Start(t)
 	inside, err := os.ReadDir(m.Disk())
 	if err != nil || len(inside) == 0 {
 		t.Fatalf("on the disk: %v, error %v", inside, err)

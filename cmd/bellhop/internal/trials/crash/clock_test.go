@@ -10,6 +10,7 @@ import (
 	"github.com/bellhopd/bellhop/carrier/carriertest"
 	"github.com/bellhopd/bellhop/cmd/bellhop/internal/trials/standstill"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 	"github.com/bellhopd/bellhop/subscribers/subscriberstest"
@@ -20,7 +21,7 @@ import (
 // over after the time for which the lease was granted.
 func TestClockIsBehindAfterACrash(t *testing.T) {
 	t.Parallel()
-	m, redis := storetest.Machine(t, "--appendfsync", "always")
+	m, redis := machine.Start(t, "--appendfsync", "always")
 	store := storetest.At(t, redis.URL(), "clock")
 	first := start(t, store, "carrier", func(string) {}, "CRASH_NAME=first")
 	elected(t, store, "")
@@ -51,7 +52,7 @@ func TestClockIsBehindAfterACrash(t *testing.T) {
 // then. What is left of it in a process does not change when that clock is set.
 func TestTTLOfABroadcastWhenTheClockIsSet(t *testing.T) {
 	t.Parallel()
-	m, redis := storetest.Machine(t, "--appendfsync", "always")
+	m, redis := machine.Start(t, "--appendfsync", "always")
 	store := storetest.At(t, redis.URL(), "clock")
 	storetest.Must(t, m.SetClock(time.Hour))
 	carriertest.Run(t, store)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
@@ -14,7 +15,7 @@ import (
 // another one takes over.
 func TestPauseWhileTheClockIsSet(t *testing.T) {
 	t.Parallel()
-	m, redis := storetest.Machine(t, "--appendfsync", "always")
+	m, redis := machine.Start(t, "--appendfsync", "always")
 	db := storetest.At(t, redis.URL(), "clock")
 	carriers := map[string]*process{}
 	for _, name := range []string{"first", "second", "third", "fourth"} {

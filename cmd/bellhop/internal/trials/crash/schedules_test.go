@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellhopd/bellhop/carrier"
 	"github.com/bellhopd/bellhop/notify"
+	"github.com/bellhopd/bellhop/notify/servers/machine"
 	"github.com/bellhopd/bellhop/notify/store"
 	"github.com/bellhopd/bellhop/notify/store/calendar"
 	"github.com/bellhopd/bellhop/notify/storetest"
@@ -114,7 +115,7 @@ func TestKilledAtTheDueSecond(t *testing.T) {
 // missed says. Then the clock is an hour earlier, and later again: nothing comes twice, and nothing is missed that was made.
 func TestOccurrencesWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	m, redis := storetest.Machine(t, "--appendfsync", "always")
+	m, redis := machine.Start(t, "--appendfsync", "always")
 	db := storetest.At(t, redis.URL(), "clock")
 	c, err := carrier.New(db, carrier.Options{})
 	storetest.Must(t, err)
