@@ -646,12 +646,13 @@ func TestForeignThings(t *testing.T) {
 	do(t, store, "SET", "other", "x")
 	do(t, store, "SET", "ready:no topic", "x")
 	do(t, store, "SET", "waiting:mail", "x")
+	do(t, store, "SET", "keys:orders@mail", "x")
 	do(t, store, "HSET", "messages", "no topic", "x")
-	want := []string{"foreign key  other", "foreign key  ready:no topic", "foreign record no topic messages", "wrong type  waiting:mail"}
+	want := []string{"foreign key  other", "foreign key  ready:no topic", "foreign record no topic messages", "wrong type  keys:orders@mail", "wrong type  waiting:mail"}
 	before := contents(t, store)
 	for range 2 {
 		got, sum := run(t, store, true)
-		if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 1 || sum.Repairable != 0 || sum.Repaired != 0 {
+		if diff := gocmp.Diff(want, got); diff != "" || sum.Found != 2 || sum.Repairable != 0 || sum.Repaired != 0 {
 			t.Errorf("%+v, found (-want +got):\n%s", sum, diff)
 		}
 	}

@@ -1330,6 +1330,15 @@ var mutants = []mutant{
 		ofStore, "TestGroupsOfBranches",
 	},
 	{
+		"a foreign key of a branch stops the carrier",
+		change{
+			lua + "shared/branches.lua",
+			"if is_foreign(branch) then",
+			"if false then",
+		},
+		ofStore, "TestForeignThingsOfBranches",
+	},
+	{
 		"a group is looked at under the name of a branch",
 		change{
 			lua + "shared/callbacks.lua",

@@ -162,12 +162,21 @@ local function report(c, t)
   end
 end
 
+-- Whether a key is foreign that a step needs of a branch. What has no place there becomes a dead letter, if it can.
+local function is_foreign(branch)
+  if not try('HLEN', keys_of(branch)) then return true end
+  return not try('ZCARD', dead_of(branch)) and not (try('ZCARD', ready_of(branch)) and try('ZCARD', scheduled_of(branch)))
+end
+
 -- Makes a step: copies what is ready of a topic, oldest first, as much as a call may. Returns for how many ms the next one waits; nil if there is none.
 local function step(c, topic)
   local own = try('HGET', TOPICS, topic .. ':settings')
   local branches, ready = branches_of(topic, own), try('ZCARD', ready_of(topic))
   if not ready or Groups.are_foreign(topic) then return Move.LATER end
   if ready == 0 or not branches[1] or Settings.get('paused', own) == 1 then return nil end
+  for _, branch in ipairs(branches) do
+    if is_foreign(branch) then return Move.LATER end
+  end
   if current.grouped then Callbacks.settle() end -- a copy may be given the id of one that ended in this call, and another group
   local t = Memory.has_room(c.now) and read(c, topic, own, math.max(math.floor(c.copies / (#branches + 1)), 1), branches)
   if not t then return AGAIN end
