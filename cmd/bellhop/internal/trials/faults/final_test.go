@@ -103,7 +103,11 @@ func (r *reader) read(f *history.Final, name string) {
 		r.records(f, name)
 	case "grouped":
 		for id := range r.sorted(name) {
-			if topic != "" {
+			switch branch, of, isCopy := strings.Cut(id, ":"); {
+			case topic == "": // the index
+			case isCopy && strings.HasPrefix(branch, "@"):
+				f.Grouped = append(f.Grouped, record.Member(topic+branch, of))
+			default:
 				f.Grouped = append(f.Grouped, record.Member(topic, id))
 			}
 		}

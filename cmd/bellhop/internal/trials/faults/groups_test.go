@@ -13,7 +13,7 @@ import (
 )
 
 // groupedTopics are those of which messages are in groups.
-var groupedTopics = slices.Concat(handledTopics, claimedTopics)
+var groupedTopics = slices.Concat(handledTopics, claimedTopics, []string{branchedTopic})
 
 // A gathering is a group to which a publisher adds messages.
 type gathering struct {
@@ -32,6 +32,15 @@ func (p *publishing) join(m *notify.Message) {
 	g.left--
 }
 
+// bare returns a message for a topic that has groups which asks for nothing.
+func (p *publishing) bare(topic string) notify.Message {
+	m := notify.Message{Topic: topic, ID: p.nextID(), Body: []byte("x")}
+	if topic == branchedTopic {
+		m.UniqueFor = keep
+	}
+	return m
+}
+
 // gather publishes what waits for groups that are large enough. Each second time another message is to wait, too, and one of the group comes late.
 func (p *publishing) gather(ctx context.Context) {
 	for _, topic := range groupedTopics {
@@ -41,7 +50,8 @@ func (p *publishing) gather(ctx context.Context) {
 		}
 		delete(p.groups, topic)
 		for range 1 + p.rnd.IntN(2) {
-			m := notify.Message{Topic: topic, ID: p.nextID(), Body: []byte("x"), AfterGroup: topic + ":" + g.name, OnDead: []string{"", "go"}[p.rnd.IntN(2)]}
+			m := p.bare(topic)
+			m.AfterGroup, m.OnDead = topic+":"+g.name, []string{"", "go"}[p.rnd.IntN(2)]
 			if p.rnd.IntN(4) == 0 {
 				p.join(&m)
 			}
@@ -51,7 +61,9 @@ func (p *publishing) gather(ctx context.Context) {
 			}
 		}
 		if p.rnd.IntN(2) == 0 {
-			p.one(ctx, notify.Message{Topic: topic, ID: p.nextID(), Body: []byte("x"), Group: g.name})
+			m := p.bare(topic)
+			m.Group = g.name
+			p.one(ctx, m)
 		}
 	}
 }
@@ -88,7 +100,7 @@ func (w *world) held(ctx context.Context, topic string) (n int64, err error) {
 // hold notes what waits for a group if all that is left of that is dead or held.
 func (w *world) hold(ctx context.Context, topic string, g store.Group, held map[string]bool) error {
 	g, left, err := store.ShowGroup(ctx, w.store, topic, g.Name)
-	holds := func(m store.GroupMember) bool { return m.State == notify.Dead || held[record.Member(topic, m.ID)] }
+	holds := func(m store.GroupMember) bool { return m.State == notify.Dead || held[record.Member(m.Topic, m.ID)] }
 	if len(left) > 0 && int64(len(left)) >= g.Left && !slices.ContainsFunc(left, func(m store.GroupMember) bool { return !holds(m) }) {
 		held[g.Callback] = true
 	}

@@ -171,11 +171,11 @@ func (p *publishing) message() notify.Message {
 	if m.Topic == branchedTopic {
 		p.branch(&m)
 	}
-	if slices.Contains(groupedTopics, m.Topic) {
+	if slices.Contains(groupedTopics, m.Topic) && m.Topic != branchedTopic {
 		askFor(p.rnd.IntN, &m)
-		if p.rnd.IntN(7) == 0 { // one in 20 of all
-			p.join(&m)
-		}
+	}
+	if slices.Contains(groupedTopics, m.Topic) && p.rnd.IntN(7) == 0 { // one in 20 of all
+		p.join(&m)
 	}
 	return m
 }

@@ -25,6 +25,18 @@ const (
 		12-13 v ack m ok topic=b@y receipt=1010`
 )
 
+// The same in a group, and what waits for that, in both.
+const (
+	groupInBoth = `
+		0-2 p publish m ok topic=b due=10 group=g
+		5-6 p publish done ok topic=b due=9000 after_group=b:g`
+	comesToBoth = `
+		80-81 w takes done topic=b@x due=80
+		82-83 w ack done ok topic=b@x receipt=1080
+		80-81 v takes done topic=b@y due=80
+		82-83 v ack done ok topic=b@y receipt=1080`
+)
+
 // Wrong histories of a topic with branches, by the rule that they break.
 var wrongCopies = map[history.Rule]map[string]string{
 	history.Lost: {
@@ -111,6 +123,20 @@ var wrongCopies = map[history.Rule]map[string]string{
 			37-38 w ack n ok topic=b@x receipt=1035
 			40-41 w ack m ok topic=b@x receipt=1030`,
 	},
+	history.GroupEarly: {
+		"before it was handled in a branch": groupInBoth + inX + comesToBoth + `
+			90-91 v takes m topic=b@y due=10
+			92-93 v ack m ok topic=b@y receipt=1090`,
+		"and there in a branch": groupInBoth + inX + comesToBoth + `
+			final ready b@y/m 10`,
+		"before it was copied": groupInBoth + comesToBoth + `
+			final ready b/m 10`,
+	},
+	history.GroupMissing: {
+		"all copies were acknowledged": groupInBoth + inX + inY + `
+			400 h drained
+			final scheduled b/done 9000`,
+	},
 	history.Order: {
 		"of a branch": publishedToBoth + inX + `
 			3-4 p publish n ok topic=b due=20
@@ -189,6 +215,18 @@ var rightCopies = map[string]string{
 		102-103 w ack m ok topic=b@x receipt=1100`,
 	"what Redis forgot": publishedToBoth + inX + `
 		30-50 fault power loss=1000`,
+	"of a group, and what waits for that, before what is due later": groupInBoth + inX + inY + `
+		3-4 p publish n ok topic=b due=90` + comesToBoth + `
+		90-91 w takes n topic=b@x due=90
+		92-93 w ack n ok topic=b@x receipt=1090
+		90-91 v takes n topic=b@y due=90
+		92-93 v ack n ok topic=b@y receipt=1090`,
+	"of a group that a dead copy holds": groupInBoth + inX + `
+		10-11 v takes m topic=b@y due=10
+		12-13 v bury m ok topic=b@y receipt=1010 state=dead
+		400 h drained
+		final dead b@y/m 12
+		final scheduled b/done 9000`,
 }
 
 func TestCopies(t *testing.T) { expectEach(t, wrongCopies, rightCopies, branched()) }

@@ -8,12 +8,12 @@ import (
 	"github.com/bellhopd/bellhop/notify/store/record"
 )
 
-// checkOrder checks the order of messages without keys in topics with one worker of concurrency 1.
+// checkOrder checks the order of messages without keys in topics with one worker of concurrency 1, but of those that come with a group.
 func (c *checker) checkOrder() {
 	for _, topic := range c.bounds.Ordered {
 		var handled []*message // in the order of their first handouts
 		for _, m := range c.messages {
-			if m.topic == topic && m.key == "" && len(m.handouts) > 0 && m.plain() {
+			if m.topic == topic && m.key == "" && len(m.handouts) > 0 && m.plain() && m.publishes[0].call.AfterGroup == "" {
 				handled = append(handled, m)
 			}
 		}
