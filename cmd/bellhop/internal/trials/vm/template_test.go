@@ -16,12 +16,13 @@ func (h *host) notes(want string) {
 }
 
 func worker(_ *testing.T, h, _ *host) {
-	for _, topic := range []string{"order.timeout", "mail-out"} {
+	h.Run("bellhop", "topics", "set", "order.sent", "branches=mail")
+	for topic, of := range map[string]string{"order.timeout": "order.timeout", "mail-out": "mail-out", "order.sent@mail": "order.sent"} {
 		unit := "bellhop-work@" + topic + ".service"
 		h.Write("/etc/bellhop/work/"+topic, note, 0o755)
 		h.Run("systemctl", "start", unit)
 		h.shows(unit, "ActiveState", "active")
-		h.Run("bellhop", "publish", topic, "--id", "a", "--body", "hello")
+		h.Run("bellhop", "publish", of, "--id", "a", "--body", "hello")
 		h.notes(topic + " a hello by bellhop-work in /var/lib/bellhop-work")
 		h.Run("systemctl", "stop", unit)
 		h.shows(unit, "Result", "success")
