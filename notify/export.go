@@ -59,9 +59,9 @@ func (e *Exported) Total() int { return e.Scheduled + e.Ready + e.Leased + e.Dea
 //
 // An export is no snapshot. A message that is there from beginning to end is exported
 // once, however often it moves meanwhile; more than once if many messages go
-// meanwhile. A message that comes or goes meanwhile may be exported or not. So nothing
-// is missing if nobody publishes, and nothing comes twice if nobody handles messages,
-// either.
+// meanwhile. A message that comes or goes meanwhile may be exported or not, and what is
+// copied into branches goes there, and comes anew. So nothing is missing if nobody
+// publishes or copies, and nothing comes twice if nobody handles messages, either.
 //
 // Not exported are named listeners and their positions, broadcasts that were sent, ids
 // that stay taken after the end of their messages, settings of topics, pauses and

@@ -33,9 +33,9 @@ them. Nothing is removed from Redis.
 
 Export with the version of Bellhop that wrote the data. Stop daemons, publishers
 and workers first: messages that change their state meanwhile are exported all the
-same, but those that come or go may be missing or come again. A leased message is
-exported as due when its lease ends; if its worker finishes it, it is handled a
-second time.
+same, but those that come or go, or are copied into branches, may be missing or come
+again. A leased message is exported as due when its lease ends; if its worker finishes
+it, it is handled a second time.
 
 A schedule goes on elsewhere where it was: no occurrence is repeated, and of those
 whose times pass until a daemon runs there it makes what its --missed says. One of
