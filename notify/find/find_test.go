@@ -307,9 +307,23 @@ func TestFindManyTopics(t *testing.T) {
 		storetest.Fill(t, db, n, func(i int) notify.Message {
 			return notify.Message{Topic: fmt.Sprintf("t%d.x%d", i%10, i), ID: "m", Delay: time.Hour}
 		})
-		var calls atomic.Int64
-		db.Observe(func(string, time.Duration, error) { calls.Add(1) })
-		found, last := all(t, db, "topic:t3.>", find.Options{Limit: 500})
+		storetest.Publish(t, db, dead("t9.x9", "c", "why"), dead("t4.x9994", "b", "why"), dead("t4.x14", "a", "why"))
+		var calls, indexed atomic.Int64
+		db.Observe(func(script string, _ time.Duration, _ error) {
+			if calls.Add(1); script == "occupied" {
+				indexed.Add(1)
+			}
+		})
+		found, last := all(t, db, "state:dead", find.Options{Limit: 500})
+		storetest.Same(t, "the dead", []string{"t4.x14:a", "t4.x9994:b", "t9.x9:c"}, names(found))
+		if n, most := indexed.Load(), int64(2*len(db.KeysOfAll())); n > most || last.Looked != 3 || last.Of != 3 { // to count them, and to find them
+			t.Errorf("asked %d times, at most %d, which topics have dead letters; looked at %d of %d", n, most, last.Looked, last.Of)
+		}
+		found, last = all(t, db, "topic:t4.> state:dead", find.Options{Limit: 1})
+		if storetest.Same(t, "the dead of some", []string{"t4.x14:a", "t4.x9994:b"}, names(found)); last.Looked != 2 {
+			t.Errorf("looked at %d of %d", last.Looked, last.Of)
+		}
+		found, last = all(t, db, "topic:t3.>", find.Options{Limit: 500})
 		if len(found) != n/10 || last.Looked != n/10 || last.Of != n/10 {
 			t.Errorf("found %d, looked at %d of %d", len(found), last.Looked, last.Of)
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -119,10 +120,17 @@ func (s Shard) Occupied(ctx context.Context, sought *Sought, places []script.Pla
 	if err != nil {
 		return Occupied{}, err
 	}
-	o := Occupied{Last: r.Text()}
+	o, sizes := Occupied{Last: r.Text()}, make(map[string]int64)
 	for r.More() {
-		o.Topics = append(o.Topics, r.Text())
-		o.Sizes = append(o.Sizes, r.Decimal())
+		topic := r.Text()
+		sizes[topic] = r.Decimal()
+		if slices.ContainsFunc(ranges, func(n record.Names) bool { return n.From <= topic && topic < n.To }) {
+			o.Topics = append(o.Topics, topic)
+		}
+	}
+	slices.Sort(o.Topics)
+	for _, topic := range o.Topics {
+		o.Sizes = append(o.Sizes, sizes[topic])
 	}
 	return o, r.End()
 }

@@ -1,8 +1,9 @@
--- Reads names of topics, sorted, in ranges of them, and what these have in places.
+-- Reads names of topics in ranges of them, and what these have in places. Where there are more than it may read, and the indexes of the
+-- places have few topics, it reads these, of all ranges.
 -- ARGV: how many names to read at the most; 1 to count members, 0 to count places; the due time in ms from and to which scheduled and
 --   ready ones count, or ''; how many places; their names; then the two ends of each range, as ZRANGE takes them.
 -- Reply: the last name that was read, '' if that was the end of the ranges; then the topics that have something there, each with how
---   much. Only what is counted may be in a place of all topics.
+--   much, in the order of names unless they are of the indexes. Only what is counted may be in a place of all topics.
 local most, what, from, to, n = unpack(ARGV, 1, 5)
 most = tonumber(most)
 local of_members = what == '1'
@@ -18,6 +19,23 @@ for i = 6 + n, #places > 0 and #ARGV or 0, 2 do
     names[#names + 1] = name
   end
 end
+
+-- The topics in the indexes of all places; nil if they may be more than it may read.
+local function indexed()
+  local sum, all, seen = 0, {}, {}
+  for _, place in ipairs(places) do sum = sum + (INDEXES[place] and try('ZCARD', INDEXES[place]) or math.huge) end
+  if sum > most then return nil end
+  for _, place in ipairs(places) do
+    for _, name in ipairs(try('ZRANGE', INDEXES[place], 0, -1)) do
+      if not seen[name] and try('ZSCORE', NAMES, name) then all[#all + 1], seen[name] = name, true end
+    end
+  end
+  return all
+end
+
+local last = #names == most and names[most] or ''
+local few = last ~= '' and indexed()
+if few then names, last = few, '' end
 
 local function add(i, more)
   if more and more > 0 and more <= LAST then sums[i] = (sums[i] or 0) + more end
@@ -47,7 +65,7 @@ end
 for _, place in ipairs(#names > 0 and places or {}) do
   (INDEXES[place] and add_indexed or add_counted)(place)
 end
-local reply = { #names == most and names[most] or '' }
+local reply = { last }
 for i, name in ipairs(names) do
   if sums[i] then
     reply[#reply + 1] = name
