@@ -234,7 +234,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	if got := strings.Join(checks, ", "); got !=
-		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, functions, clock, carrier, nats, standby, overdue, behind, paused, settings, dead, blocked, groups, branches, leases, listeners, pushes, schedules, archive, contents" {
+		"reachable, version, "+ofShards+"persistence, eviction, memory, format, rights, pub/sub round trip, functions, clock, carrier, nats, standby, overdue, behind, paused, settings, failing, dead, blocked, groups, branches, leases, listeners, pushes, schedules, archive, contents" {
 		t.Errorf("got %s", got)
 	}
 	for _, check := range checks {
@@ -274,7 +274,7 @@ func TestDoctorChecks(t *testing.T) {
 	own := storetest.Server(t, "--appendonly", "yes", "--maxmemory", "100mb")
 	s := newShell(t, "BELLHOP_REDIS_URL="+own.URL(), "BELLHOP_CARRIER_LEASE=1m") // which it does not lose
 	s.serve()
-	checks := 26
+	checks := 27
 	if storetest.Shards() > 1 {
 		checks++ // of the shards
 	}

@@ -71,7 +71,7 @@ var nightFaults = []struct {
 			hang(n.t, n.store, "mail")
 		}
 	}, []string{">leases: mail: w-hangs has had hangs for 20m", "Stop hangs"}},
-	{"a worker fails", (*night).workerFails, []string{">dead: mail: 1 died in the last 24h", "Requeue them…"}},
+	{"a worker fails", (*night).workerFails, []string{">failing: mail: the last ", " attempts of x failed, the newest ", " ago by w-fails: no such customer", "bellhop inspect mail x"}},
 	{"a limit is full", (*night).limitIsFull, []string{">overdue: mail: oldest due 1h ago, 1 ready, 1 of at most 1 leased", "bellhop topics set mail concurrency=N"}},
 	{"a key is barred", func(n *night) func() {
 		storetest.Set(n.t, n.store, "ledger", notify.SettingsChange{OnDead: new("stop")})
@@ -126,14 +126,13 @@ func TestFirstPageNamesTheCauseByThirds(t *testing.T) {
 	}
 }
 
-// workerFails has a worker fail a message that has no attempt left then.
+// workerFails has a worker fail each attempt of a message that has many left.
 func (n *night) workerFails() (breaks func()) {
-	storetest.Set(n.t, n.store, "mail", notify.SettingsChange{Attempts: new(1)})
 	worker, err := subscribers.NewSubscriber(n.store, subscribers.SubscriberOptions{Name: "w-fails", Logger: discard})
 	storetest.Must(n.t, err)
 	storetest.Must(n.t, worker.Handle("mail", func(context.Context, *subscribers.Delivery) error { return errors.New("no such customer") }))
 	storetest.Run(n.t, worker.Run)
-	return func() { storetest.Publish(n.t, n.store, message("mail", "x")) }
+	return func() { storetest.Publish(n.t, n.store, notify.Message{Topic: "mail", ID: "x"}) }
 }
 
 // limitIsFull has a message wait that a limit keeps from the workers.

@@ -39,6 +39,7 @@ var sick = map[string]struct {
 	"topics, pushes and listeners": {func(t *testing.T) *visitor { return ailing(t).login("root") }, []found{
 		{check: "overdue", says: "order.alone: oldest due 1h ago, 1 ready, no subscriber waits", remedy: "start a worker: bellhop work order.alone"},
 		{check: "paused", says: "order.held: paused for", remedy: "resume it, unless the pause is intended: bellhop resume order.held"},
+		{check: "failing", says: "order.late: the last 3 attempts of o-1 failed, the newest ", remedy: "mend its worker, and it comes again by itself: bellhop inspect order.late o-1"},
 		{check: "dead", says: "order.ledger: 1 died in the last 24h", remedy: "see why, then requeue or purge them: bellhop dead list order.ledger"},
 		{check: "blocked", says: "order.ledger: dead letters bar 1 key; of acct-7, 1 blocked", remedy: "see why, then requeue or purge what bars: bellhop keys order.ledger"},
 		{check: "groups", says: "rows:g: 2 dead letters hold back done:x", remedy: "bellhop find 'topic:rows group:g state:dead' --requeue"},

@@ -36,6 +36,7 @@ func ailing(t *testing.T) *site {
 	age(t, s.store, "order.alone")
 	buryAll(t, s.store, "order.ledger", "because")
 	hang(t, s.store, "mail")
+	fail(t, s.store, "order.late", 3)
 	putPush(t, s.store, "crm", fails, "paid")
 	putPush(t, s.store, "held", func(p *store.Push) { p.Paused = "by ops" }, "bills")
 	day := 24 * time.Hour
@@ -111,6 +112,23 @@ func hang(t *testing.T, db *notify.Store, topic string) {
 	}
 }
 
+// fail has a worker fail some attempts of a message of a topic, which falls due in an hour then.
+func fail(t *testing.T, db *notify.Store, topic string, attempts int) {
+	t.Helper()
+	storetest.Publish(t, db, notify.Message{Topic: topic, ID: "o-1"})
+	for i := range attempts {
+		storetest.Eventually(t, "it is ready", func() bool {
+			counts, err := storetest.Count(db, topic)
+			return err == nil && counts.Ready == 1
+		})
+		delay := time.Duration(0)
+		if i == attempts-1 {
+			delay = time.Hour
+		}
+		storetest.Must(t, storetest.ErrOf(claimOne(t, db, topic).Nack(t.Context(), delay, "no such customer")))
+	}
+}
+
 var (
 	mendButton = regexp.MustCompile(`<button id="[^"]*" formaction="([^"]*)" name="([^"]*)" value="([^"]*)">([^<]*)`)
 	mendLink   = regexp.MustCompile(`<a href="([^"]*)">[^<]*<span class="away"> of `)
@@ -123,7 +141,7 @@ func TestFirstPageMends(t *testing.T) {
 	s := ailing(t)
 	root := s.login("root")
 	page := wait(t, root, "/ui/", "overdue: order.alone: ").is(http.StatusOK)
-	page.says(`<p class="large late"`, `href="topics/order.alone">overdue: order.alone: oldest due 1h ago, 1 ready, no subscriber waits`, "start a worker: bellhop work order.alone",
+	page.says(`<p class="large late"`, `href="topics/order.late/messages/o-1">failing: order.late: `, `href="topics/order.alone">overdue: order.alone: oldest due 1h ago, 1 ready, no subscriber waits`, "start a worker: bellhop work order.alone",
 		"paused: order.held: paused for", "dead: order.ledger: 1 died", "blocked: order.ledger: dead letters bar 1 key", "leases: mail: w-hangs has had hangs for 20m",
 		"pushes: crm: its endpoint fails", "pushes: held: it is paused, by ops", "schedules: order.bills daily: it misses").hides("Nothing is wrong", "Nothing wrong")
 	letter := regexp.MustCompile(`topics/order.ledger/messages/([\w.-]+)" name="act"`).FindStringSubmatch(page.body)[1]

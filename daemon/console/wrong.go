@@ -91,7 +91,7 @@ func pageOf(f doctor.Finding) string {
 		return "dead"
 	case f.Check == "dead":
 		return deadPath(f.Name, "")
-	case f.Check == "leases" && f.Name != "":
+	case f.ID != "" && (f.Check == "leases" || f.Check == "failing"):
 		return messagePath(f.Name, f.ID)
 	case f.Name != "":
 		return topicPath(f.Name)
@@ -126,7 +126,7 @@ func (c *Console) wrongs(ctx context.Context, o *overview) {
 }
 
 // ofTopics are the checks whose findings name topics.
-var ofTopics = []string{"overdue", "paused", "dead", "blocked", "groups", "branches", "leases", "schedules"}
+var ofTopics = []string{"overdue", "paused", "failing", "dead", "blocked", "groups", "branches", "leases", "schedules"}
 
 // seenBy returns which findings one sees who does not see the whole store: those of topics, pushes and listeners that the
 // token permits. That others are wrong, too, is noted.

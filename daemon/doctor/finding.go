@@ -71,7 +71,7 @@ const Contents = "contents"
 func Checks() []string {
 	return []string{
 		"reachable", "version", "cluster", Shards, "persistence", "eviction", "memory", Format, "replicas", "rights", "pub/sub round trip", "functions", "clock",
-		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "dead", "blocked", "groups", "branches", "leases", "listeners", "pushes", "schedules", "archive", outboxCheck, Contents,
+		"carrier", "nats", "standby", "overdue", "behind", "paused", "settings", "failing", "dead", "blocked", "groups", "branches", "leases", "listeners", "pushes", "schedules", "archive", outboxCheck, Contents,
 	}
 }
 

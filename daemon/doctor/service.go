@@ -29,6 +29,7 @@ func (e *exam) service(ctx context.Context) {
 	e.behind(s)
 	e.paused(s)
 	e.settings(ctx)
+	e.failing(ctx, s)
 	e.dead(ctx, s)
 	e.blocked(ctx, s)
 	e.groups(ctx)

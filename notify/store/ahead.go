@@ -22,13 +22,13 @@ func surveyCalls(most int) []reach.Call {
 	}
 }
 
-// AheadOfExam is AheadOfSurvey for the first pages of Workers, Pushes, StuckGroups, InHand, AllSchedules and Backlog, too, and the settings of
+// AheadOfExam is AheadOfSurvey for the first pages of Workers, Pushes, StuckGroups, InHand, AllSchedules, Backlog and Failing, too, and the settings of
 // all topics: of a store that is there.
 func AheadOfExam(ctx context.Context, shards []Shard, most, page int, after StuckAfter) context.Context {
 	return ahead(ctx, shards, func(s reach.Shard) []reach.Call {
 		calls := append(surveyCalls(most),
 			reach.Asks(stuckGroupsScript, "", "0", page, after.Open.Milliseconds(), after.Restoring.Milliseconds()),
-			reach.Asks(inHandScript, "+inf", int64(0), inHandPage), reach.Asks(allSchedulesScript, page, "", ""), reach.Asks(backlogScript))
+			reach.Asks(inHandScript, "+inf", int64(0), inHandPage), reach.Asks(allSchedulesScript, page, "", ""), reach.Asks(backlogScript), reach.Asks(failingScript, failingArgs()...))
 		if s.Number() == 0 { // Home
 			calls = append(calls, reach.Asks(workersScript, "0", scanPage), reach.Asks(pushesScript), reach.Asks(settingsScript, record.AllTopics))
 		}

@@ -33,6 +33,8 @@ func examine(ctx context.Context, home store.Shard) (answers []any, err error) {
 	add(schedules, one)
 	backlog, one := home.Backlog(ctx)
 	add(backlog, one)
+	failing, _, one := home.Failing(ctx)
+	add(failing, one)
 	settings, one := home.Settings(ctx, notify.AllTopics)
 	add(settings, one)
 	return answers, err
@@ -93,10 +95,10 @@ func TestAheadOfExam(t *testing.T) {
 	storetest.Must(t, db.Client().Del(t.Context(), db.Keys().Schedules()).Err())
 	storetest.Must(t, db.Client().Set(t.Context(), db.Keys().Schedules(), "foreign", 0).Err())
 	ctx := store.AheadOfExam(t.Context(), []store.Shard{db.Home()}, 10, 100, stuckAfter)
-	if got, err := examine(ctx, db.Home()); err == nil || len(got) != 7 {
+	if got, err := examine(ctx, db.Home()); err == nil || len(got) != 8 {
 		t.Errorf("with a foreign key: %v, %v", got, err)
 	}
-	if calls := called(); len(calls) != 8 {
+	if calls := called(); len(calls) != 9 {
 		t.Errorf("with a foreign key: called %q", calls)
 	}
 }

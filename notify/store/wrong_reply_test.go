@@ -448,6 +448,10 @@ func askings() []asking {
 			name: "in_hand", right: []any{"", int64(0), "t", "me", int64(2), int64(0), ""}, takes: fewer,
 			call: func(ctx context.Context, s store.Shard) error { return storetest.ErrOf(s.InHand(ctx)) },
 		},
+		{name: "failing", right: []any{int64(1000), "t", int64(2), "1", int64(3), int64(900), "w", "why"}, takes: fewer, call: func(ctx context.Context, s store.Shard) error {
+			_, _, err := s.Failing(ctx)
+			return err
+		}},
 		{name: "inspect", call: inspectOne},
 		{name: "inspect a message that is kept", right: []any{[]any{"t:1", "done", "1000", "2", nil, nil, `=1000,{"published":1,"ended":2}` + "\nx", ""}}, call: inspectOne},
 		{name: "inspect a message that is leased", right: []any{[]any{"t:1", "leased", "1000", "1", "2000", nil, "1\nx", " snoozed=1\n2\ny"}}, call: inspectOne},
