@@ -90,6 +90,7 @@ func TestPagesNameTheRemedy(t *testing.T) {
 
 // The pages of very many dead letters are shown, too.
 func TestManyDeadLetters(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Fill(t, s.store, 20_000, func(i int) notify.Message {
 		return notify.Message{Topic: "t", ID: fmt.Sprint(i), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: fmt.Sprintf("order %d failed", 10_000+i)}}

@@ -97,6 +97,7 @@ func (v *visitor) actOnAll(fields ...string) shown {
 }
 
 func TestFind(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	bury(t, s.store, "order.a", "timeout", "order-1", "order-2", "x")
 	storetest.Publish(t, s.store, notify.Message{Topic: "mail", ID: "order-3", Body: []byte("tenant 4711"), Headers: map[string]string{"Tenant": "acme"}, Delay: time.Hour})
@@ -120,6 +121,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestFindGoesOn(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Fill(t, s.store, 120, func(i int) notify.Message {
 		return notify.Message{Topic: "t", ID: fmt.Sprintf("m%03d", i), Delay: time.Hour}
@@ -142,6 +144,7 @@ func TestFindGoesOn(t *testing.T) {
 }
 
 func TestActOnTheTicked(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	bury(t, s.store, "order.a", "timeout", "1", "2")
 	storetest.Publish(t, s.store, notify.Message{Topic: "b", ID: "1", Delay: time.Hour})
@@ -165,6 +168,7 @@ func TestActOnTheTicked(t *testing.T) {
 }
 
 func TestActOnAllThatMatch(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	bury(t, s.store, "order.a", "timeout", "1", "2", "3")
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "w", Delay: time.Hour})
@@ -241,6 +245,7 @@ func (s shown) sent(pairs ...string) []string {
 
 // An act on all that match can be gone on with after whatever stopped it.
 func TestActOnAllGoesOnAfterAFault(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"root", "keeper"} {
 		t.Run(name, func(t *testing.T) {
 			const n, path = 120, "/ui/find/act"
@@ -289,6 +294,7 @@ func TestActOnAllGoesOnAfterAFault(t *testing.T) {
 
 // Acts on the ticked say and log what they did before Redis failed.
 func TestActsThatPartlySucceed(t *testing.T) {
+	t.Parallel()
 	f := newFickle(t)
 	s := serve(t, f.Store, httpapi.Options{})
 	v := s.visitor()
@@ -318,6 +324,7 @@ func TestActsThatPartlySucceed(t *testing.T) {
 }
 
 func TestFindRights(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, storetest.Open(t))
 	bury(t, s.store, "order.a", "why", "1")
 	bury(t, s.store, "secret.b", "hidden", "1", "2")
@@ -341,6 +348,7 @@ func TestFindRights(t *testing.T) {
 }
 
 func TestActOnAllInABrowser(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Fill(t, s.store, 5000, func(i int) notify.Message {
 		return notify.Message{Topic: "t", ID: fmt.Sprint(i), Restore: &notify.Restore{Died: time.Now().Add(-time.Hour), Reason: "why"}}

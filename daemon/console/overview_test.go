@@ -21,7 +21,6 @@ import (
 	"github.com/bellhopd/bellhop/notify/storetest"
 )
 
-// The first page says what is wrong, and where, before all else.
 // What nothing was published to does not look as if all were well with it.
 func TestNothingWasPublished(t *testing.T) {
 	t.Parallel()
@@ -33,9 +32,8 @@ func TestNothingWasPublished(t *testing.T) {
 	v.get("/ui/topics/order.timout").is(200).says("Nothing was ever published to it").hides("Nothing is late")
 }
 
-func TestOverview(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
+// The first page says what is wrong, and where, before all else.
+func testOverview(t *testing.T, s *site) {
 	v := s.visitor()
 	wait(t, v, "/ui/", "dead: order.refused: 10 died")
 	wait(t, v, "/ui/", `href="topics/order.slow"`).is(200).says("pushes: crm: its endpoint fails", `href="pushes/crm"`, `href="topics/invoice.held"`, "paused", "Redis memory").hides("Nothing is wrong", "mail.welcome")
@@ -127,9 +125,7 @@ func TestOverviewWithoutAShard(t *testing.T) {
 }
 
 // The river is drawn, and is a table for whoever does not see it.
-func TestRiver(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
+func testRiver(t *testing.T, s *site) {
 	p := s.browse("/ui/", consoletest.Look{})
 	p.Until("it is drawn", "document.querySelector('#river canvas')")
 	p.Await("#river-at", "within a minute")
@@ -141,10 +137,18 @@ func TestRiver(t *testing.T) {
 	p.Fits()
 	p.Click(".choose a")
 	p.Await("h2", "messages an hour")
+	p.Go(s.url + "/ui/topics/order.timeout?span=day")
+	p.Await("#live h2", "Messages an hour")
+	p.Click(".choose a")
+	p.Await("#live h2", "Messages a minute")
+	p.Until("it is drawn", "document.querySelector('#river canvas')")
 	plain := s.browse("/ui/", consoletest.Look{NoScript: true})
-	plain.Await(".plain", "Falls due")
-	if plain.Count("#river canvas") != 0 {
-		t.Error("it is drawn without JavaScript")
+	for _, path := range []string{"/ui/", "/ui/topics/order.timeout?span=day"} {
+		plain.Go(s.url + path)
+		plain.Await(".plain", "Falls due")
+		if plain.Count("#river canvas") != 0 {
+			t.Errorf("%s: it is drawn without JavaScript", path)
+		}
 	}
 }
 
@@ -162,12 +166,12 @@ const inked = `(() => {
 })()`
 
 // In a window that nothing resizes, the river is drawn on each page that has one.
-func TestRiverIsDrawn(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
+func testRiverIsDrawn(t *testing.T, s *site) {
 	for _, width := range []int{320, 1400} {
+		p := s.browse("/ui/login", consoletest.Look{Width: width})
 		for _, path := range []string{"/ui/", "/ui/topics/order.timeout", "/ui/dead", "/ui/dead/letters?topic=order.refused"} {
-			s.browse(path, consoletest.Look{Width: width}).Until(fmt.Sprintf("%s is drawn %d pixels wide", path, width), inked)
+			p.Go(s.url + path)
+			p.Until(fmt.Sprintf("%s is drawn %d pixels wide", path, width), inked)
 		}
 	}
 }
@@ -222,9 +226,8 @@ func TestRiverOfSchedules(t *testing.T) {
 }
 
 // However late messages are, the axis of the river has few ticks: one that never ended would freeze the page.
-func TestRiverOfAllMagnitudes(t *testing.T) {
-	t.Parallel()
-	p := populated(t).browse("/ui/", consoletest.Look{})
+func testRiverOfAllMagnitudes(t *testing.T, s *site) {
+	p := s.browse("/ui/", consoletest.Look{})
 	p.Until("it is drawn", inked)
 	p.Eval(setRiver, nil)
 	for from := 0.001; from < 10_000; from *= 10 {
@@ -246,9 +249,8 @@ func TestRiverOfAllMagnitudes(t *testing.T) {
 }
 
 // A river that cannot be drawn is a table, and the rest of the page works.
-func TestRiverThatFails(t *testing.T) {
-	t.Parallel()
-	p := populated(t).browse("/ui/", consoletest.Look{})
+func testRiverThatFails(t *testing.T, s *site) {
+	p := s.browse("/ui/", consoletest.Look{})
 	p.Until("it is drawn", inked)
 	p.Expect("no such plot")
 	p.Eval(setRiver+`
@@ -260,9 +262,7 @@ func TestRiverThatFails(t *testing.T) {
 }
 
 // What was delivered stands to the left of now in the river, with how late it was.
-func TestRiverHasAPast(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
+func testRiverHasAPast(t *testing.T, s *site) {
 	v := s.visitor()
 	for _, span := range []string{"hour", "day", "week", "month"} {
 		storetest.Eventually(t, "the past is noted", func() bool {

@@ -112,16 +112,3 @@ func TestNoRiverOfTwoPoints(t *testing.T) {
 	wait(t, v, path, plot)
 	p.Until("it is drawn", inked)
 }
-
-// The river of a topic is drawn, and a table without JavaScript.
-func TestRiverOfATopic(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
-	p := s.browse("/ui/topics/order.timeout?span=day", consoletest.Look{})
-	p.Await("#live h2", "Messages an hour")
-	p.Until("it is drawn", "document.querySelector('#river canvas')")
-	p.Click(".choose a")
-	p.Await("#live h2", "Messages a minute")
-	p.Until("it is drawn", "document.querySelector('#river canvas')")
-	s.browse("/ui/topics/order.timeout?span=day", consoletest.Look{NoScript: true}).Await(".plain", "Falls due")
-}

@@ -116,7 +116,8 @@ func populated(t testing.TB) *site {
 			notify.Message{Topic: "invoice.held", Body: []byte("held")},
 		)
 	}
-	storetest.Publish(t, s.store, append(messages, notify.Message{Topic: "order.timeout", ID: "all-done", AfterGroup: "order.timeout:nightly"})...)
+	storetest.Publish(t, s.store, append(messages, notify.Message{Topic: "order.timeout", ID: "all-done", AfterGroup: "order.timeout:nightly"},
+		message("river", "x"), message("live", "x"))...) // ids of pages are called so, too
 	scheduleSome(t, s.store)
 	pushSome(t, s.store)
 	buryAll(t, s.store, "order.refused", append([]string{"no such customer 4711", "connection refused"}, hostile...)...)
@@ -124,4 +125,24 @@ func populated(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// looksAtAll are the tests that look at the same populated site, and change nothing there.
+var looksAtAll = map[string]func(t *testing.T, s *site){
+	"overview": testOverview, "river": testRiver, "river is drawn": testRiverIsDrawn, "river of all magnitudes": testRiverOfAllMagnitudes,
+	"river that fails": testRiverThatFails, "river has a past": testRiverHasAPast, "narrow pages": testNarrowPages, "cards": testCards,
+	"pages stay below the path": testPagesStayBelowThePath,
+}
+
+func TestPopulated(t *testing.T) {
+	t.Parallel()
+	s := populated(t)
+	for name, look := range looksAtAll {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := *s
+			own.t = t
+			look(t, &own)
+		})
+	}
 }

@@ -106,9 +106,7 @@ func (c *crawl) follow(name string, to *url.URL) {
 }
 
 // Whatever pages lead to is below the path of a proxy.
-func TestPagesStayBelowThePath(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
+func testPagesStayBelowThePath(t *testing.T, s *site) {
 	c := &crawl{visitor: s.proxied().visitor(), seen: map[string]bool{}}
 	for _, path := range append(addresses(t), "/ui/login", "/ui/topics?sort=name") {
 		c.page(c.url + path)

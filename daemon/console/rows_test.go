@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/bellhopd/bellhop/daemon/console/consoletest"
-	"github.com/bellhopd/bellhop/notify"
 	"github.com/bellhopd/bellhop/notify/storetest"
 	"github.com/bellhopd/bellhop/subscribers"
 )
@@ -114,20 +113,5 @@ func TestRemoveIsAsked(t *testing.T) {
 	p.Await("[role=status]", "Removed the listener mailer")
 	if got := names(); len(got) != 1 || got[0] != "warehouse" {
 		t.Errorf("%q are left", got)
-	}
-}
-
-// All ids on a page are its own, whatever the names of what it shows.
-func TestIDsAreUnique(t *testing.T) {
-	t.Parallel()
-	s := populated(t)
-	storetest.Publish(t, s.store, notify.Message{Topic: "river", Body: []byte("x")}, notify.Message{Topic: "live", Body: []byte("x")})
-	for _, path := range addresses(t) {
-		p := s.browse(path, consoletest.Look{})
-		var twice []string
-		p.Eval("[...document.querySelectorAll('[id]')].map((e) => e.id).filter((id, i, all) => all.indexOf(id) !== i)", &twice)
-		if len(twice) > 0 {
-			t.Errorf("%s has twice: %q", path, twice)
-		}
 	}
 }

@@ -40,6 +40,7 @@ func (v *visitor) formOf(page string, pairs ...string) []string {
 }
 
 func TestTopicsSort(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Publish(t, s.store,
 		notify.Message{Topic: "b.ready", ID: "1"}, notify.Message{Topic: "b.ready", ID: "2"}, notify.Message{Topic: "a.one", ID: "1"},
@@ -71,6 +72,7 @@ func TestTopicsSort(t *testing.T) {
 
 // A topic whose messages no carrier made ready is late, in the list and on its page.
 func TestTopicWithoutCarrier(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Publish(t, s.store, notify.Message{Topic: "bills", ID: "1", Delay: time.Hour})
 	due := redis.Z{Score: float64(time.Now().Add(-2 * time.Hour).UnixMilli()), Member: "bills:1"}
@@ -84,6 +86,7 @@ func TestTopicWithoutCarrier(t *testing.T) {
 
 // A topic of which a worker has had a message for long says so, in the list and on its page.
 func TestTopicWithAnOldLease(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Publish(t, s.store, notify.Message{Topic: "mail", ID: "1"})
 	claimer := subscriberstest.Claimer(t, s.store, subscribers.ClaimerOptions{Name: "mailer-1"})
@@ -107,6 +110,7 @@ func TestTopicWithAnOldLease(t *testing.T) {
 }
 
 func TestTopicsPage(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Fill(t, s.store, 120, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t%03d", i), ID: "1"} })
 	v := s.visitor()
@@ -118,6 +122,7 @@ func TestTopicsPage(t *testing.T) {
 
 // The page of a topic lists the keys that wait longest, and behind what; who may not see its messages sees no key.
 func TestKeysOfATopic(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, storetest.Open(t))
 	for _, id := range []string{"tx-1", "tx-2", "tx-3"} {
 		storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: id, Key: "acct-7"})
@@ -128,6 +133,7 @@ func TestKeysOfATopic(t *testing.T) {
 }
 
 func TestTopicsOfOthersAreHidden(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, storetest.Open(t))
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"}, notify.Message{Topic: "secret.b", ID: "1"})
 	for name, v := range map[string]*visitor{"shop": s.login("shop"), "reader": s.login("reader")} {
@@ -150,6 +156,7 @@ func TestTopicsOfOthersAreHidden(t *testing.T) {
 
 // A pause that ends by itself is shown with that time.
 func TestPauseUntil(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, storetest.Open(t))
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
 	end, err := store.PauseUntil(t.Context(), s.store, "order.a", store.In(time.Hour))
@@ -163,6 +170,7 @@ func TestPauseUntil(t *testing.T) {
 }
 
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	s := guarded(t, storetest.Open(t))
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
 	v := s.login("root")
@@ -179,6 +187,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 func TestPublishFromTheForm(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	v := s.visitor()
 	const topic = "/ui/topics/order.new"
@@ -230,6 +239,7 @@ func TestPublishAfterGroup(t *testing.T) {
 
 // A body as large as it may be fits into a form, whatever it has, and a larger one is refused with a reason.
 func TestPublishLargeBodies(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	const topic, lines = "/ui/topics/order.new", notify.DefaultMaxBody / 8
 	large := strings.Repeat("{é:\"x\n", lines) // each byte but x grows threefold in a URL, and the end of a line is sent as two
@@ -272,6 +282,7 @@ func TestPublishBodyOfTheDaemon(t *testing.T) {
 }
 
 func TestHostileTextIsInertOnTopics(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	v := s.visitor()
 	for i, text := range inertOnly {
@@ -284,6 +295,7 @@ func TestHostileTextIsInertOnTopics(t *testing.T) {
 
 // Characters that break a line, or turn what follows, are shown as escapes also where a page repeats what it was asked.
 func TestAskedForTextIsLegible(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	const odd = "a\u2028b\u2029c\u0085d\u202ee"
 	storetest.Publish(t, s.store, notify.Message{Topic: "t", ID: "1"})
@@ -302,6 +314,7 @@ func TestAskedForTextIsLegible(t *testing.T) {
 }
 
 func TestTenThousandTopics(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Fill(t, s.store, 10_000, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t.%05d", i), ID: "1"} })
 	v := s.visitor()
@@ -319,6 +332,7 @@ func TestTenThousandTopics(t *testing.T) {
 }
 
 func TestTopicsOverShards(t *testing.T) {
+	t.Parallel()
 	store := storetest.Sharded(t, 8)
 	s := serve(t, store, httpapi.Options{})
 	storetest.Fill(t, store, 60, func(i int) notify.Message { return notify.Message{Topic: fmt.Sprintf("t%02d", i), ID: "1"} })
@@ -329,6 +343,7 @@ func TestTopicsOverShards(t *testing.T) {
 }
 
 func TestTopicsWithoutAShard(t *testing.T) {
+	t.Parallel()
 	const away = 3
 	store := storetest.ShardAway(t, 8, away)
 	s := serve(t, store, httpapi.Options{})
@@ -361,6 +376,7 @@ func topicsBeside(t *testing.T, store *notify.Store, away int) (here, gone strin
 }
 
 func TestTopicsInABrowser(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	storetest.Publish(t, s.store, notify.Message{Topic: "order.a", ID: "1"})
 	for _, look := range []consoletest.Look{{Width: 1400}, {Width: 320, Dark: true}} {
