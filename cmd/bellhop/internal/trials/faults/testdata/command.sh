@@ -1,8 +1,9 @@
 # The command of bellhop work in a round: it notes when it begins and how it ends, and prints more
-# than a pipe of one page holds. The lines of several do not mix, since each is one write.
+# than a pipe of one page holds. The lines of several do not mix, since each is one write. Each has 256 bytes: a signal that ends the command
+# cuts a write only where a page of the file ends.
 LC_ALL=C
 note() {
-	printf '%s\n' "$1 ${EPOCHREALTIME/./} $COMMAND_PROCESS/$$ $MESSAGE_TOPIC $MESSAGE_ID $MESSAGE_DUE $MESSAGE_LATE_MS $MESSAGE_ATTEMPT" >>"$COMMAND_HISTORY"
+	printf '%-255s\n' "$1 ${EPOCHREALTIME/./} $COMMAND_PROCESS/$$ $MESSAGE_TOPIC $MESSAGE_ID $MESSAGE_DUE $MESSAGE_LATE_MS $MESSAGE_ATTEMPT" >>"$COMMAND_HISTORY"
 }
 
 note call
