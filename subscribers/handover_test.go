@@ -542,6 +542,7 @@ func TestMadeUpHandoversAreBounded(t *testing.T) {
 
 // In a Cluster a PUBLISH goes to all servers, so a store of one shard hands nothing over there; one of several shards does.
 func TestHandoverInACluster(t *testing.T) {
+	t.Parallel()
 	cluster, err := redisserver.StartCluster(t.Context(), t.TempDir(), 3, time.Minute) // longer than a busy machine keeps a server from answering
 	storetest.Must(t, err)
 	t.Cleanup(cluster.Stop)

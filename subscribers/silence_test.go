@@ -147,6 +147,7 @@ func TestWaitingIsLogged(t *testing.T) {
 				test.fail(t, server)
 			}
 			logs := started(t, url, test.programs...)
+			t.Parallel() // what waits begins together, behind what changes the default logger
 			says(t, logs, test.begun, test.over, false)
 			for name, log := range logs {
 				if !slices.ContainsFunc(test.says, func(why string) bool { return log.count(why) > 0 }) {

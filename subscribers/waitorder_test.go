@@ -24,6 +24,7 @@ func TestOrderOfWaiters(t *testing.T) {
 		"short waits at several daemons": {subscribers.ClaimOptions{Wait: 3 * time.Millisecond}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			db := storetest.Open(t)
 			c := carrying(t, db)
 			var claimers []*subscribers.Claimer
