@@ -78,7 +78,7 @@ shuffled: ## run all tests of the packages anew, in another order
 trials: tools ## run the trials: crashes, failovers, faults under load, virtual machines, the commands of the pages
 	go build ./... # on all cores, in contrast to -p 1
 	$(TRIAL) -timeout 10m $(patsubst %,$(TRIALS)/%,$(if $(THIRD),$(ALWAYS) $(LONG_$(THIRD)),... ../bench/against))
-	$(TRIAL) -timeout 10m -run '$(UNKEPT)' $(HOLDING)
+	$(TRIAL) -p $$(nproc) -timeout 10m -run '$(UNKEPT)' $(HOLDING) # none of which judges real time
 
 sweeps: tools ## run each case of the sweeps, as make trials does
 	$(TRIAL) -run 'ByThirds$$' $(HOLDING)
