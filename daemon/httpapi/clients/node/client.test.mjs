@@ -1,5 +1,7 @@
 // Each test has a twin of its name in ../python/test_client.py. BELLHOP_URL, BELLHOP_TOKENS_URL and BELLHOP_CLOCK_URL are daemons of their own.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createServer, request } from "node:http";
 import test from "node:test";
 import { Bellhop, Bury, Died, Later, Message, Problem, Timeout, Unanswered } from "./index.mjs";
@@ -265,6 +267,21 @@ test("stop ends a claim that waits", async () => {
   await until(async () => (await bell.call("GET", `/v1/topics/${topic}`)).waiting === 1);
   await worker.stop();
   await until(async () => (await bell.call("GET", `/v1/topics/${topic}`)).waiting === 0);
+});
+
+test("a signal stops all workers of a process", async (t) => {
+  const topic = fresh();
+  const program = `import { Bellhop } from "./index.mjs";
+    for (let n = 0; n < 11; n++) new Bellhop().work("${topic}", () => {}).untilSignal();
+    console.log("up");`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program]);
+  t.after(() => child.kill("SIGKILL"));
+  let told = "";
+  child.stderr.on("data", (text) => (told += text));
+  const ended = once(child, "close");
+  await once(child.stdout, "data");
+  child.kill("SIGTERM");
+  assert.deepEqual([await ended, told], [[0, null], ""]);
 });
 
 test("stop gives back what is not done within the grace", async () => {

@@ -334,8 +334,18 @@ class Worker {
   }
 
   async untilSignal() {
-    const stop = () => this.stop().catch(() => {});
-    for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, stop); // a second one ends the process
-    await this.done.finally(() => ["SIGTERM", "SIGINT"].forEach((signal) => process.removeListener(signal, stop)));
+    untilSignal.add(this);
+    for (const signal of signals) if (!process.listeners(signal).includes(stopAll)) process.on(signal, stopAll);
+    await this.done.finally(() => untilSignal.delete(this) && untilSignal.size === 0 && hearNone());
   }
+}
+
+// The workers that wait for a signal have one listener, since a process warns of more than ten. A second signal ends the process.
+const untilSignal = new Set();
+const signals = ["SIGTERM", "SIGINT"];
+const hearNone = () => signals.forEach((signal) => process.removeListener(signal, stopAll));
+
+function stopAll() {
+  hearNone();
+  for (const worker of untilSignal) worker.stop().catch(() => {});
 }

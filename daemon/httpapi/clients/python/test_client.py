@@ -335,6 +335,20 @@ class Cases(unittest.TestCase):
             until(lambda: bell.call("GET", f"/v1/topics/{topic}")["waiting"] == 1)
         until(lambda: bell.call("GET", f"/v1/topics/{topic}")["waiting"] == 0)
 
+    def test_a_signal_stops_all_workers_of_a_process(self):
+        topic = fresh()
+        program = f"""
+            from bellhop_client import Bellhop
+            from contextlib import ExitStack
+            with ExitStack() as workers:
+                [workers.enter_context(Bellhop().work({topic!r}, print)) for _ in range(11)][0].until_signal()
+        """
+        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stderr=subprocess.PIPE, text=True) as process:
+            self.addCleanup(process.kill)
+            until(lambda: catches(process, signal.SIGTERM))
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual((process.stderr.read(), process.wait()), ("", 0))
+
     def test_stop_gives_back_what_is_not_done_within_the_grace(self):
         topic, aborted = fresh(), threading.Event()
 
