@@ -224,6 +224,8 @@ func (c *Slot) begin(whole bool) {
 	defer c.of.mu.Unlock()
 	if c.under++; whole {
 		c.come()
+	} else {
+		c.awaitRest()
 	}
 }
 
@@ -241,13 +243,19 @@ func (c *Slot) come() {
 	}
 }
 
-// end notes that a request is answered, and whether it had come whole. Others of HTTP/2 may still be coming.
+// end notes that a request is answered, and whether it had come whole.
 func (c *Slot) end(whole bool) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if c.under--; whole {
 		c.whole--
 	}
+	c.awaitRest()
+}
+
+// awaitRest puts a connection of which no request under way has come whole among those that make way: HTTP/2 begins and ends requests in any
+// order. The mutex is held.
+func (c *Slot) awaitRest() {
 	switch {
 	case c.under == 0 || c.whole > 0 || c.in != nil || c.closed:
 	case c.known:
