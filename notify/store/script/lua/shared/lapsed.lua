@@ -108,6 +108,7 @@ function Lapsed.carry(c)
   for _, one in ipairs(dead) do
     local topic = topic_of(one.member)
     one.topic = topic and is_topic(topic) and topic or nil
+    if one.topic then Places.take_ready(topic, one.member) end -- where the claim was stopped half way
     if one.topic and one.score then
       stay[one.member], drops[#drops + 1] = true, one
     else
