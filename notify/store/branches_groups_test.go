@@ -120,7 +120,7 @@ func TestGroupsOfBranches(t *testing.T) {
 		publish done topic=orders@ends after_group=orders:g = scheduled
 		carry
 		publish a group=h delay=1h
-		hasten 1h
+		hasten 2h
 		expire a topic=orders@mail
 		carry = dropped:a
 		has a topic=orders@mail group=h

@@ -17,7 +17,7 @@ func TestBranches(t *testing.T) {
 		carry
 		is a=scheduled b=scheduled
 		is topic=orders@mail a=none
-		hasten 1h
+		hasten 2h
 		rung = nobody
 		wait desk-1 topic=orders@mail
 		wait desk-2
@@ -46,7 +46,7 @@ func TestBranches(t *testing.T) {
 		set branches=+crm
 		set branches=+crm
 		set branches=-mail
-		hasten 1h
+		hasten 2h
 		carry
 		is topic=orders@mail a=none
 		claim 5 topic=orders@crm = a
